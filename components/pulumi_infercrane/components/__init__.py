@@ -1,0 +1,1 @@
+"""What is deployed: revisions, pools, runtimes, the route and its release, as Pulumi components."""

@@ -1,0 +1,1 @@
+"""The data plane: an OpenAI-compatible streaming router that moves between revisions in one step."""
