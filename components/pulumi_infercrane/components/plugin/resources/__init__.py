@@ -1,0 +1,1 @@
+"""One module per resource type, each exposing `RESOURCE`; found by `plugin.registry`."""
