@@ -1,7 +1,7 @@
 """What one resource type of the provider process implements, and what it is given.
 
 Property values are plain Python: `dict[str, Any]`, lists, strings, booleans, ints, floats, `None`, and at any
-depth the markers of `plugin.wire` (`UNKNOWN`, `Secret`, `Output`, `Opaque`).
+depth the markers of `plugin.wire`: `UNKNOWN`, `Secret` and `Opaque`.
 """
 
 import asyncio
@@ -138,12 +138,17 @@ class DeleteRequest:
 class Resource(Protocol):
     """One resource type. Methods raise `Failure` or `PartialFailure`; anything else is a defect of ours."""
 
-    token: str
-    """Type token, for example `infercrane:index:Process`."""
-    schema: Mapping[str, Any]
-    """Its entry in the package schema: `inputProperties`, `requiredInputs`, `properties`, `required`."""
-    refresh_before_update: bool
-    """The engine reads this resource before every preview and update, even without `--refresh`."""
+    @property
+    def token(self) -> str:
+        """Type token, for example `infercrane:index:Process`."""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """Entry in the package schema: `inputProperties`, `requiredInputs`, `properties`, `required`."""
+
+    @property
+    def refresh_before_update(self) -> bool:
+        """Whether the engine reads this resource before every preview and update, without `--refresh` too."""
 
     async def check(self, request: CheckRequest) -> CheckResult: ...
 
@@ -183,11 +188,11 @@ class PartialFailure(ComponentError):  # noqa: N818
 
     def __init__(
         self,
-        id: str,
+        id: str,  # noqa: A002 - the word of the protocol
         outputs: Properties,
         reasons: Sequence[str],
         *,
-        inputs: Properties | None = None,  # noqa: A002
+        inputs: Properties | None = None,
     ) -> None:
         super().__init__("; ".join(reasons))
         self.id = id
