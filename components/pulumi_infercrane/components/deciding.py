@@ -1,0 +1,308 @@
+"""What the Release resource decides: a pure function of old state, declared inputs and files on disk.
+
+No clock, no network. `check` runs inside the provider's Check, in preview and again in `up`, and the command line calls
+the same function on what the plan shows; all three must come to the same decision id (pulumi.md 3.2).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pulumi_infercrane.guard import (
+    Decision,
+    EvidenceReference,
+    EvidenceSet,
+    GuardError,
+    Ledger,
+    Policy,
+    bootstrap,
+    decide,
+    load_evidence,
+    load_policy,
+    newest_end,
+    rollback,
+)
+
+BEFORE_ALL_EVIDENCE = "1970-01-01T00:00:00Z"
+"""`asOf` of a decision that saw no evidence and was given no time: nothing in it can age."""
+
+PREVIOUS = "previous"
+"""`rollbackTo` by role instead of digest."""
+
+DECISION_FIELDS = (
+    "verdict",
+    "action",
+    "decisionType",
+    "decisionId",
+    "decisionTarget",
+    "evidenceDigest",
+    "policyDigest",
+    "reasons",
+    "expiresAt",
+    "decidedAt",
+)
+"""What a decision leaves in the checked inputs; carried over unchanged while its question stays the same."""
+
+Fields = dict[str, Any]
+Problem = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The program's inputs of a Release, read from the wire. Paths are absolute."""
+
+    service: str
+    stack: str
+    candidate: str
+    revisions: tuple[str, ...]
+    policy_text: str
+    policy_source: str
+    evidence_folder: Path
+    evidence: tuple[EvidenceReference, ...]
+    ledger: Path
+    as_of: str = ""
+    initial_active: str = ""
+    rollback_to: str = ""
+    rollback_reason: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Fields for the checked inputs, the record when a new decision was made, and what makes the request unsafe."""
+
+    fields: Fields = field(default_factory=dict)
+    decision: Decision | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+def check(declared: Declared, old: Mapping[str, Any]) -> Outcome:
+    """Decide what the Release does. `old` is the last checked input overlaid with the last outputs; empty on create."""
+    problems = _unsafe(declared, old)
+    if problems:
+        return Outcome(problems=problems)
+    try:
+        policy = load_policy(declared.policy_text, declared.policy_source)
+        return _decide(declared, policy, old)
+    except GuardError as error:
+        return Outcome(problems=((_property_of(error), str(error)),))
+
+
+def _decide(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
+    active = old.get("activeRevision", "")
+    if not active:
+        return _first(declared, policy)
+    if declared.rollback_to:
+        return _roll_back(declared, policy, old)
+    if declared.candidate in ("", active):
+        return Outcome(_kept_or_unguarded(old))
+    return _judge(declared, policy, old)
+
+
+def _unsafe(declared: Declared, old: Mapping[str, Any]) -> tuple[Problem, ...]:
+    active = old.get("activeRevision", "")
+    declared_digests = set(declared.revisions)
+    problems: list[Problem] = []
+    if declared.candidate and declared.candidate not in declared_digests:
+        problems.append(("candidate", f"candidate {declared.candidate} is not among the declared revisions"))
+    if old and declared.service != old.get("service"):
+        problems.append(
+            ("service", f"a service cannot be renamed ({old.get('service')} → {declared.service}): declare a new one")
+        )
+    if active and active not in declared_digests:
+        problems.append(
+            (
+                "revisions",
+                f"active revision {active} may not be removed while it serves: declare it again, or promote another first",
+            )
+        )
+    if not active and len(declared_digests) > 1 and not declared.initial_active:
+        problems.append(
+            (
+                "initialActive",
+                "first deployment with more than one revision: say with initialActive which one serves first",
+            )
+        )
+    if declared.initial_active and declared.initial_active not in declared_digests:
+        problems.append(
+            ("initialActive", f"initialActive {declared.initial_active} is not among the declared revisions")
+        )
+    return tuple(problems)
+
+
+def _first(declared: Declared, policy: Policy) -> Outcome:
+    """No revision is known to serve: bootstrap, if the policy allows it."""
+    first = declared.initial_active or declared.revisions[0]
+    decision = bootstrap(
+        policy,
+        service=declared.service,
+        stack=declared.stack,
+        candidate=first,
+        as_of=declared.as_of or BEFORE_ALL_EVIDENCE,
+    )
+    return _decided(decision, active=first, previous="")
+
+
+def _roll_back(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
+    active, previous = old["activeRevision"], old.get("previousRevision", "")
+    target = previous if declared.rollback_to == PREVIOUS else declared.rollback_to
+    if target == active:
+        return Outcome(_kept_or_unguarded(old))
+    if not target or target != previous:
+        known = f"the previous revision is {previous}" if previous else "no previous revision is recorded"
+        return Outcome(problems=(("rollbackTo", f"no rollback to {target or PREVIOUS}: {known}"),))
+    if target not in declared.revisions:
+        return Outcome(problems=(("rollbackTo", f"previous revision {target} is no longer declared"),))
+    decision = rollback(
+        service=declared.service,
+        stack=declared.stack,
+        target=target,
+        active=active,
+        policy_digest=policy.digest,
+        as_of=declared.as_of or BEFORE_ALL_EVIDENCE,
+        reason=declared.rollback_reason,
+        previous_decision_id=old.get("decisionId", ""),
+    )
+    outcome = _decided(decision, active=target, previous=active)
+    rolled_back = {"revision": active, "decisionId": decision.decision_id, "at": decision.record["as_of"]}
+    return Outcome(outcome.fields | {"rolledBack": rolled_back}, decision)
+
+
+def _judge(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
+    """A candidate beside the active revision: ask the guard, unless it was asked the same before."""
+    active = old["activeRevision"]
+    evidence = load_evidence(declared.evidence_folder, declared.evidence)
+    if _asked_before(declared, policy, evidence, old):
+        return Outcome(_carried(old))
+    as_of = declared.as_of or newest_end(evidence) or BEFORE_ALL_EVIDENCE
+    decision = decide(
+        policy,
+        evidence,
+        service=declared.service,
+        stack=declared.stack,
+        candidate=declared.candidate,
+        baseline=active,
+        as_of=as_of,
+        history=_history(declared.ledger, declared.candidate),
+        previous_decision_id=old.get("decisionId", ""),
+    )
+    if decision.verdict != "promote":
+        return _kept(decision, old)
+    if not _measured_after_rollback(declared.candidate, evidence, old):
+        return _held_after_rollback(decision, old)
+    return _decided(decision, active=declared.candidate, previous=active)
+
+
+def _asked_before(declared: Declared, policy: Policy, evidence: EvidenceSet, old: Mapping[str, Any]) -> bool:
+    question = (declared.candidate, old["activeRevision"], evidence.digest, policy.digest)
+    asked = (old.get("candidate"), old.get("decisionTarget"), old.get("evidenceDigest"), old.get("policyDigest"))
+    return question == asked and old.get("verdict") != "promote"
+
+
+def _history(ledger: Path, candidate: str) -> list[Mapping[str, Any]]:
+    return [entry.decision for entry in Ledger(ledger).entries() if entry.decision["candidate"] == candidate]
+
+
+def _measured_after_rollback(candidate: str, evidence: EvidenceSet, old: Mapping[str, Any]) -> bool:
+    rolled_back = old.get("rolledBack") or {}
+    if rolled_back.get("revision") != candidate:
+        return True
+    newest = newest_end(evidence.about(candidate))
+    return newest is not None and newest > rolled_back["at"]
+
+
+def _held_after_rollback(decision: Decision, old: Mapping[str, Any]) -> Outcome:
+    reason = f"rolled_back: this revision was rolled back at {old['rolledBack']['at']}; measure it again to promote it"
+    kept = _kept(decision, old)
+    held = {"verdict": "insufficient_evidence", "action": "keep", "reasons": [reason]}
+    return Outcome(kept.fields | held, None)
+
+
+def _decided(decision: Decision, *, active: str, previous: str) -> Outcome:
+    fields = _fields(decision) | {
+        "activeRevision": active,
+        "previousRevision": previous,
+        "decisionTarget": active,
+        "rolledBack": {},
+    }
+    return Outcome(fields, decision)
+
+
+def _kept(decision: Decision, old: Mapping[str, Any]) -> Outcome:
+    active = old["activeRevision"]
+    fields = _fields(decision) | {
+        "activeRevision": active,
+        "previousRevision": old.get("previousRevision", ""),
+        "decisionTarget": active,
+        "rolledBack": old.get("rolledBack") or {},
+    }
+    return Outcome(fields, decision)
+
+
+def _fields(decision: Decision) -> Fields:
+    return {
+        "verdict": decision.verdict,
+        "action": decision.action,
+        "decisionType": decision.decision_type,
+        "decisionId": decision.decision_id,
+        "evidenceDigest": decision.evidence_digest,
+        "policyDigest": decision.policy_digest,
+        "reasons": list(decision.reasons),
+        "expiresAt": decision.expires_at or "",
+        "decidedAt": decision.record["as_of"],
+    }
+
+
+def _kept_or_unguarded(old: Mapping[str, Any]) -> Fields:
+    """Nothing to decide. A stored decision that aimed at another revision says nothing about this one (trap T4)."""
+    if old.get("decisionTarget") == old["activeRevision"]:
+        return _carried(old)
+    nothing: Fields = dict.fromkeys(DECISION_FIELDS, "")
+    reason = "the route was moved by hand: no decision stands behind the active revision"
+    return (
+        _carried(old)
+        | nothing
+        | {
+            "decisionType": "unguarded",
+            "decisionTarget": old["activeRevision"],
+            "reasons": [reason],
+        }
+    )
+
+
+def _carried(old: Mapping[str, Any]) -> Fields:
+    carried = {name: old.get(name, "") for name in DECISION_FIELDS}
+    return carried | {
+        "reasons": list(old.get("reasons") or []),
+        "activeRevision": old["activeRevision"],
+        "previousRevision": old.get("previousRevision", ""),
+        "rolledBack": old.get("rolledBack") or {},
+    }
+
+
+def _property_of(error: GuardError) -> str:
+    return {"policy": "policy", "ledger": "ledger"}.get(error.code.split("_")[0], "evidence")
+
+
+def declared_from(news: Mapping[str, Any], root: Path) -> Declared:
+    """The program's inputs as they travel on the wire; relative paths are meant from `root`, the project's folder."""
+    policy = news["policy"]
+    return Declared(
+        service=news["service"],
+        stack=news["stack"],
+        candidate=news.get("candidate", ""),
+        revisions=tuple(news["revisions"]),
+        policy_text=policy["text"],
+        policy_source=policy["source"],
+        evidence_folder=root / news["evidenceFolder"],
+        evidence=_references(news.get("evidence") or []),
+        ledger=root / news["ledger"],
+        as_of=news.get("asOf", ""),
+        initial_active=news.get("initialActive", ""),
+        rollback_to=news.get("rollbackTo", ""),
+        rollback_reason=news.get("rollbackReason", ""),
+    )
+
+
+def _references(values: Sequence[Mapping[str, Any]]) -> tuple[EvidenceReference, ...]:
+    return tuple(EvidenceReference(path=value["path"], sha256=value["sha256"]) for value in values)

@@ -1,0 +1,54 @@
+"""Options and output that several commands share."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from pulumi_infercrane.stacks.config import StackConfig, from_file
+from pulumi_infercrane.stacks.project import Project, find_project
+
+EXIT_CODES = {"promote": 0, "reject": 3, "insufficient_evidence": 4}
+"""Exit code of a verdict; an empty verdict (nothing was to be decided) is 0."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The project and stack a command works on."""
+
+    project: Project
+    config: StackConfig
+
+
+def stack_options(command: Command) -> Command:
+    """`-s STACK`, `-C FOLDER` and `--json`."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output."),
+        click.option(
+            "-C", "--directory", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Project."
+        ),
+        click.option("-s", "--stack", help="Stack; not needed when the project has only one."),
+    ):
+        command = option(command)
+    return command
+
+
+def choose(directory: Path, stack: str | None) -> Chosen:
+    """The project in `directory` and the validated configuration of its stack."""
+    project = find_project(directory, stack)
+    return Chosen(project, from_file(project))
+
+
+def progress(text: str) -> None:
+    """A line for people; standard output stays free for results."""
+    click.echo(text, err=True)
+
+
+def print_json(document: Any) -> None:
+    json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")

@@ -1,0 +1,137 @@
+"""`infercrane release …`: what serves, and why."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from pulumi_infercrane.guard import GuardError, Ledger
+from pulumi_infercrane.guard.report import text
+from pulumi_infercrane.router.control import ControlClient, RouterError
+from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, stack_options
+from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem, StackError
+
+
+@click.group("release")
+def command() -> None:
+    """Show what serves, what was decided, and why.
+
+    \b
+    Example:
+      infercrane release status -s prod
+    """
+
+
+@command.command("status")
+@stack_options
+def status(stack: str | None, directory: Path, as_json: bool) -> None:
+    """Show the active revision as the router serves it, and the last decision.
+
+    \b
+    Example:
+      infercrane release status -s prod --json
+    """
+    chosen = choose(directory, stack)
+    document = asyncio.run(_status(chosen))
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"{document['service']}: {document['active'] or 'nothing'} serves (generation {document['generation']})")
+    for name, revision in document["revisions"].items():
+        click.echo(f"  {name:16} {revision['state']:8} {revision['inflight']} in flight  {revision['url']}")
+    decision = document["decision"]
+    if decision:
+        click.echo(f"last decision {decision['decision_id'][7:19]}: {decision['verdict']}, {decision['first_reason']}")
+
+
+@command.command("history")
+@stack_options
+@click.option("-n", "--last", type=click.IntRange(1), default=20, show_default=True, help="Show the last N decisions.")
+def history(stack: str | None, directory: Path, as_json: bool, last: int) -> None:
+    """List the decisions in the ledger, oldest first; the hash chain is checked on the way.
+
+    \b
+    Example:
+      infercrane release history -s prod -n 5
+    """
+    chosen = choose(directory, stack)
+    decisions = list(_decisions(chosen))[-last:]
+    if as_json:
+        print_json(decisions)
+        return
+    for decision in decisions:
+        candidate = chosen.config.name_of(decision["candidate"])
+        click.echo(
+            f"{decision['as_of']}  {decision['decision_id'][7:19]}  {decision['decision_type']:10}  "
+            f"{candidate:12}  {decision['verdict']:22}  {decision['action']:5}  {decision['first_reason']}"
+        )
+
+
+@command.command("explain")
+@stack_options
+@click.argument("decision", required=False)
+def explain(stack: str | None, directory: Path, as_json: bool, decision: str | None) -> None:
+    """Explain a decision from its record: rules, bounds, evidence used and not used. Default: the last one.
+
+    DECISION is an id or its beginning, as `release history` prints it.
+
+    \b
+    Example:
+      infercrane release explain -s prod
+    """
+    record = _find(choose(directory, stack), decision)
+    if as_json:
+        print_json(record)
+    else:
+        click.echo(text.render(record))
+
+
+def _find(chosen: Chosen, decision: str | None) -> Mapping[str, Any]:
+    found = [
+        record
+        for record in _decisions(chosen)
+        if decision is None
+        or record["decision_id"].removeprefix("sha256:").startswith(decision.removeprefix("sha256:"))
+    ]
+    if not found:
+        raise ConfigError(
+            f"no decision {decision or ''} in {chosen.project.place.ledger}: see `infercrane release history`"
+        )
+    return found[-1]
+
+
+def _decisions(chosen: Chosen) -> Iterator[Mapping[str, Any]]:
+    try:
+        for entry in Ledger(chosen.project.place.ledger).entries():
+            yield entry.decision
+    except GuardError as error:
+        raise StackError(str(error)) from error
+
+
+async def _status(chosen: Chosen) -> dict[str, Any]:
+    config = chosen.config
+    try:
+        async with ControlClient(chosen.project.place.control) as router:
+            live = await router.get(config.service)
+    except RouterError as error:
+        raise RouterProblem(f"the router of {config.service} cannot be asked: {error}") from error
+    last = None
+    for last in _decisions(chosen):  # noqa: B007 - the last one is what is wanted
+        pass
+    return {
+        "service": config.service,
+        "active": config.name_of(live.active),
+        "candidate": config.candidate,
+        "generation": live.generation,
+        "revisions": {
+            entry["label"]: {
+                "digest": digest,
+                "state": "active" if digest == live.active else entry["state"],
+                "inflight": live.inflight.get(digest, 0),
+                "url": entry["upstreams"][0]["url"],
+            }
+            for digest, entry in live.table["revisions"].items()
+        },
+        "decision": last,
+    }

@@ -1,0 +1,64 @@
+"""`infercrane up`."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from pulumi_infercrane.stacks import release
+from pulumi_infercrane.stacks.cli._common import EXIT_CODES, Chosen, choose, print_json, progress, stack_options
+
+
+@click.command("up")
+@stack_options
+def command(stack: str | None, directory: Path, as_json: bool) -> None:
+    """Deploy what the stack declares, and move the route if the evidence says promote.
+
+    Intent is recorded first; then preview, guard, and `up` with exactly the plan that was decided on. Under every
+    other verdict than promote the active revision keeps serving.
+
+    \b
+    Exit codes: 0 promoted or nothing to decide, 3 reject, 4 insufficient evidence,
+                1 failed, 2 wrong configuration, 5 another operation is running, 7 interrupted.
+
+    \b
+    Example:
+      infercrane up -s prod
+    """
+    run_and_report(choose(directory, stack), release.Request(), as_json)
+
+
+def run_and_report(chosen: Chosen, request: release.Request, as_json: bool) -> None:
+    """Run an operation, print what came of it, and exit with the code of its verdict."""
+    try:
+        result = release.run(chosen.project, chosen.config, request, progress)
+    except KeyboardInterrupt:
+        progress("interrupted: the engine ended in good order, the route is as `infercrane release status` says")
+        sys.exit(7)
+    if as_json:
+        print_json(named(result, chosen))
+    else:
+        _print(result, chosen)
+    sys.exit(EXIT_CODES.get(result.verdict, 0))
+
+
+def named(result: release.Result, chosen: Chosen) -> dict[str, Any]:
+    """The result with revision names instead of digests."""
+    document = asdict(result)
+    for key in ("active_before", "active_after"):
+        document[key] = chosen.config.name_of(document[key])
+    return document | {"candidate": chosen.config.candidate}
+
+
+def _print(result: release.Result, chosen: Chosen) -> None:
+    before, after = (chosen.config.name_of(digest) for digest in (result.active_before, result.active_after))
+    moved = f"moved from {before or 'nothing'} to" if before != after else "stays on"
+    click.echo(f"{chosen.config.service}: the route {moved} {after} (generation {result.generation})")
+    if result.verdict and chosen.config.candidate:
+        click.echo(f"candidate {chosen.config.candidate}: {result.verdict}")
+    for reason in result.reasons:
+        click.echo(f"  {reason}")
+    if result.verdict == "insufficient_evidence":
+        click.echo("  next: infercrane collect, then infercrane up again")
+    click.echo(f"operation {result.operation} succeeded" + ("" if result.changed else ", nothing had to change"))

@@ -1,0 +1,224 @@
+"""`Pulumi.<stack>.yaml` → typed configuration. Every error names the file, the line and the way out."""
+
+import difflib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pulumi_infercrane.components.errors import ComponentError
+from pulumi_infercrane.components.revision import Name, RevisionSpec, Text
+from pulumi_infercrane.stacks.errors import ConfigError
+from pulumi_infercrane.stacks.project import Project
+from pulumi_infercrane.stacks.yaml_lines import Located, load_yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+NAMESPACE = "infercrane"
+
+
+class RouterConfig(BaseModel):
+    """The `router` block."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    listen: Text = "127.0.0.1:8000"
+    drainS: float = Field(default=60.0, ge=0, le=3600)  # noqa: N815 - as in the file
+
+
+class _Document(BaseModel):
+    """The keys of the `infercrane` namespace."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    service: Name
+    revisions: dict[Name, dict[str, Any]] = Field(min_length=1)
+    candidate: Name | None = None
+    initialActive: Name | None = None  # noqa: N815 - as in the file
+    policy: Text = "policy.yaml"
+    evidence: Text = "evidence"
+    router: RouterConfig = RouterConfig()
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    """What one stack declares. Paths inside are absolute."""
+
+    root: Path
+    service: str
+    revisions: tuple[RevisionSpec, ...]
+    candidate: str | None
+    initial_active: str | None
+    policy: Path
+    evidence: Path
+    router: RouterConfig
+
+    @property
+    def candidate_digest(self) -> str:
+        """Digest of the candidate, empty when none is declared."""
+        return self.revision(self.candidate).digest if self.candidate else ""
+
+    def revision(self, name: str) -> RevisionSpec:
+        """The declared revision called `name`.
+
+        Raises:
+            ConfigError: naming the nearest one.
+        """
+        found = next((spec for spec in self.revisions if spec.name == name), None)
+        if found is None:
+            known = [spec.name for spec in self.revisions]
+            raise ConfigError(f"no revision {name!r}{_nearest(name, known)}; declared are {', '.join(known)}")
+        return found
+
+    def name_of(self, digest: str) -> str:
+        """Short name of a declared revision, the digest itself when it is not declared."""
+        return next((spec.name for spec in self.revisions if spec.digest == digest), digest)
+
+
+def from_file(project: Project) -> StackConfig:
+    """Read the stack's settings file.
+
+    Raises:
+        ConfigError: naming file, line, field and the nearest valid key.
+    """
+    located = _load(project.settings)
+    values = {
+        key.removeprefix(f"{NAMESPACE}:"): value
+        for key, value in (located.value.get("config") or {}).items()
+        if key.startswith(f"{NAMESPACE}:")
+    }
+    return _parse(values, project.folder, project.settings, located)
+
+
+def from_engine(root: Path, stack: str, environment: Mapping[str, str] = os.environ) -> StackConfig:
+    """Read what the engine hands to the program; lines are those of the settings file, where it has the key."""
+    settings = root / f"Pulumi.{stack}.yaml"
+    located = _load(settings) if settings.is_file() else Located({}, {})
+    given = json.loads(environment.get("PULUMI_CONFIG", "{}"))
+    secret = json.loads(environment.get("PULUMI_CONFIG_SECRET_KEYS", "[]"))
+    values: dict[str, Any] = {}
+    for key, text in given.items():
+        namespace, _, name = key.partition(":")
+        if namespace == NAMESPACE:
+            if key in secret:
+                raise ConfigError(f"{settings}: {key} is a secret; revisions take secrets only by reference")
+            values[name] = _object(text)
+    return _parse(values, root, settings, located)
+
+
+def _object(text: str) -> Any:
+    """Objects reach a program as JSON text, plain values as they are."""
+    return json.loads(text) if text.startswith(("{", "[")) else text
+
+
+def _parse(values: Mapping[str, Any], root: Path, file: Path, located: Located) -> StackConfig:
+    try:
+        document = _Document.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError(_explain(error, file, located, ("config",), _Document, NAMESPACE)) from error
+    revisions = tuple(_revision(name, value, root, file, located) for name, value in document.revisions.items())
+    names = [spec.name for spec in revisions]
+    for key, chosen in (("candidate", document.candidate), ("initialActive", document.initialActive)):
+        if chosen is not None and chosen not in names:
+            line = located.at(("config", f"{NAMESPACE}:{key}"))
+            raise ConfigError(f"{_where(file, line)}: {key}: {chosen!r} is not declared{_nearest(chosen, names)}")
+    return StackConfig(
+        root=root,
+        service=document.service,
+        revisions=revisions,
+        candidate=document.candidate,
+        initial_active=document.initialActive,
+        policy=root / document.policy,
+        evidence=root / document.evidence,
+        router=document.router,
+    )
+
+
+def _revision(name: str, value: Mapping[str, Any], root: Path, file: Path, located: Located) -> RevisionSpec:
+    prefix: tuple[str, ...] = ("config", f"{NAMESPACE}:revisions", name)
+    if set(value) == {"file"}:
+        file = _inside(root, str(value["file"]), file, located.at(prefix))
+        located, prefix = _load(file), ()
+        value = located.value
+    try:
+        spec = RevisionSpec.model_validate({**value, "name": name})
+    except ValidationError as error:
+        raise ConfigError(_explain(error, file, located, prefix, RevisionSpec)) from error
+    except ComponentError as error:
+        raise ConfigError(f"{_where(file, located.at(prefix))}: revision {name}: {error}") from error
+    return _absolute(spec, root)
+
+
+def _absolute(spec: RevisionSpec, root: Path) -> RevisionSpec:
+    """Relative paths in a revision are meant from the project's folder; names without a slash are found on PATH."""
+    model = spec.model.model_copy(update={"path": str(root / Path(spec.model.path).expanduser())})
+    executable = spec.runtime.executable
+    if "/" in executable:
+        executable = str(root / Path(executable).expanduser())
+    return spec.model_copy(
+        update={"model": model, "runtime": spec.runtime.model_copy(update={"executable": executable})}
+    )
+
+
+def _inside(root: Path, path: str, file: Path, line: int | None) -> Path:
+    resolved = (root / path).resolve()
+    if not resolved.is_relative_to(root.resolve()):
+        raise ConfigError(f"{_where(file, line)}: {path} lies outside the project")
+    return resolved
+
+
+def _load(file: Path) -> Located:
+    try:
+        return load_yaml(file.read_text(encoding="utf-8"), file.name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file.name}: cannot be read: {error}") from error
+
+
+def _explain(
+    error: ValidationError,
+    file: Path,
+    located: Located,
+    prefix: tuple[str, ...],
+    model: type[BaseModel],
+    namespace: str = "",
+) -> str:
+    """One line per finding: file, line, field, what is wrong, and the nearest valid key."""
+    return "\n".join(_finding(finding, file, located, prefix, model, namespace) for finding in error.errors())
+
+
+def _finding(
+    finding: Any, file: Path, located: Located, prefix: tuple[str, ...], model: type[BaseModel], namespace: str
+) -> str:
+    path = [str(part) for part in finding["loc"]]
+    in_file = [f"{namespace}:{path[0]}", *path[1:]] if namespace and path else path
+    line = located.at((*prefix, *in_file))
+    field = ".".join(in_file)
+    if finding["type"] == "extra_forbidden":
+        message = f"unknown key{_nearest(path[-1], _keys(model, path[:-1]))}"
+    elif finding["type"] == "missing":
+        message = "is missing"
+    else:
+        message = finding["msg"].removeprefix("Value error, ")
+    return f"{_where(file, line)}: {field}: {message}"
+
+
+def _keys(model: type[BaseModel], path: list[str]) -> list[str]:
+    """Valid keys of the block at `path`."""
+    for part in path:
+        annotation = model.model_fields[part].annotation if part in model.model_fields else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields)
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    if near:
+        return f", did you mean {near[0]!r}?"
+    return f"; valid are {', '.join(known)}" if known else ""
+
+
+def _where(file: Path, line: int | None) -> str:
+    return f"{file.name}:{line}" if line else file.name

@@ -1,0 +1,148 @@
+"""Compares the truths: installation, engine, router, ledger, journal. Changes nothing."""
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from pulumi_infercrane.guard import GuardError, Ledger
+from pulumi_infercrane.router.control import ControlClient, RouterError, ServiceRoute
+from pulumi_infercrane.stacks.config import StackConfig
+from pulumi_infercrane.stacks.operations.journal import Journal
+from pulumi_infercrane.stacks.project import Project
+
+State = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+
+def examine(project: Project, config: StackConfig) -> list[Finding]:
+    """Every check, in the order in which a failure explains the ones after it."""
+    live = _ask_router(project, config)
+    checks: list[Callable[[], Iterator[Finding]]] = [
+        _namespace,
+        _engine,
+        _provider,
+        lambda: _policy(config),
+        lambda: _router(config, live),
+        lambda: _ledger(project, config, live),
+        lambda: _journal(project),
+    ]
+    return [finding for check in checks for finding in check()]
+
+
+def _namespace() -> Iterator[Finding]:
+    """A regular package `pulumi_infercrane` anywhere on the path would hide all four portions."""
+    spec = import_module("pulumi_infercrane").__spec__
+    if spec is not None and spec.origin is not None:
+        yield Finding(
+            "namespace", "problem", f"{spec.origin} hides the packages of this project", "uninstall what ships it"
+        )
+    else:
+        yield Finding("namespace", "ok", f"pulumi-infercrane {version('pulumi-infercrane')}")
+
+
+def _engine() -> Iterator[Finding]:
+    found = shutil.which("pulumi")
+    if found is None:
+        yield Finding("engine", "problem", "no `pulumi` on PATH", "install the Pulumi CLI")
+        return
+    answer = subprocess.run([found, "version"], capture_output=True, text=True, check=False, timeout=30)
+    state: State = "ok" if answer.returncode == 0 else "problem"
+    yield Finding("engine", state, f"pulumi {answer.stdout.strip() or answer.stderr.strip()}")
+
+
+def _provider() -> Iterator[Finding]:
+    """The engine takes the first `pulumi-resource-infercrane` on PATH and does not look at its version."""
+    name = "pulumi-resource-infercrane"
+    ours = Path(sys.prefix) / "bin" / name
+    if not ours.exists():
+        yield Finding("provider", "problem", f"{ours} is missing", "reinstall pulumi-infercrane")
+        return
+    first = shutil.which(name)
+    if first and Path(first).resolve() != ours.resolve():
+        remedy = "plain `pulumi up` would use that one; put this environment first on PATH"
+        yield Finding("provider", "warning", f"{first} comes before {ours}", remedy)
+    else:
+        yield Finding("provider", "ok", str(ours))
+
+
+def _policy(config: StackConfig) -> Iterator[Finding]:
+    from pulumi_infercrane.guard import load_policy
+
+    try:
+        load_policy(config.policy.read_text(encoding="utf-8"), config.policy.name)
+    except (OSError, GuardError) as error:
+        yield Finding("policy", "problem", str(error))
+    else:
+        yield Finding("policy", "ok", config.policy.name)
+
+
+def _ask_router(project: Project, config: StackConfig) -> ServiceRoute | RouterError:
+    async def ask() -> ServiceRoute:
+        async with ControlClient(project.place.control) as router:
+            return await router.get(config.service)
+
+    try:
+        return asyncio.run(ask())
+    except RouterError as error:
+        return error
+
+
+def _router(config: StackConfig, live: ServiceRoute | RouterError) -> Iterator[Finding]:
+    if isinstance(live, RouterError):
+        yield Finding("router", "problem", str(live), "run `infercrane up`: it starts what is missing")
+        return
+    declared = {spec.digest for spec in config.revisions}
+    if live.active and live.active not in declared:
+        yield Finding("router", "problem", f"serves {live.active}, which is not declared", "declare it again")
+    else:
+        yield Finding(
+            "router", "ok", f"{config.name_of(live.active) or 'nothing'} serves, generation {live.generation}"
+        )
+
+
+def _ledger(project: Project, config: StackConfig, live: ServiceRoute | RouterError) -> Iterator[Finding]:
+    """The last decision that moved the route must be about what the router serves."""
+    flipped_to = ""
+    try:
+        for entry in Ledger(project.place.ledger).entries():
+            if entry.decision["action"] in ("flip", "rollback"):
+                flipped_to = entry.decision["candidate"]
+    except GuardError as error:
+        yield Finding("ledger", "problem", str(error), "restore it from a copy; nothing is decided on a broken ledger")
+        return
+    if not isinstance(live, RouterError) and flipped_to and live.active != flipped_to:
+        detail = f"last decided on {config.name_of(flipped_to)}, the router serves {config.name_of(live.active) or 'nothing'}"
+        yield Finding(
+            "ledger", "warning", detail, "the route was moved by hand, or the update did not finish: `infercrane up`"
+        )
+    else:
+        yield Finding("ledger", "ok", str(project.place.ledger))
+
+
+def _journal(project: Project) -> Iterator[Finding]:
+    journal = Journal(project.operations / "ops.sqlite")
+    try:
+        unfinished = journal.unfinished(project.qualified)
+    finally:
+        journal.close()
+    if unfinished:
+        detail = f"operation {unfinished.id} ({unfinished.kind}) is {unfinished.state}"
+        yield Finding("journal", "warning", detail, "it runs, or its command line died; the next `infercrane up` tells")
+    else:
+        yield Finding("journal", "ok", "no unfinished operation")

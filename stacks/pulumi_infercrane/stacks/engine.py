@@ -1,0 +1,214 @@
+"""Runs the pulumi engine as its own process over a project on disk, with its output in files.
+
+Never through pipes: a dead command line must not be able to kill an update in the middle (docs/operations.md).
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pulumi_infercrane.stacks.errors import EngineError
+from pulumi_infercrane.stacks.project import Project
+
+POLL_S = 0.05
+LAST_LINES = 20
+DEFEATING = ("PULUMI_DISABLE_REFRESH_BEFORE_UPDATE", "PULUMI_DISABLE_PROVIDER_PREVIEW", "PULUMI_SKIP_CHECKPOINTS")
+"""Variables under which a decision would rest on stale state, or a crash would leave no trace."""
+
+Echo = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a preview: what the engine would do with one resource."""
+
+    op: str
+    urn: str
+    type: str
+    old: Mapping[str, Any] = field(default_factory=dict)
+    """Old state: `inputs`, `outputs`, `id`; empty for a create."""
+    new: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.urn.rpartition("::")[2]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What `up` would do, and the plan file that holds it to that."""
+
+    steps: tuple[Step, ...]
+    plan: Path
+
+    @property
+    def changes(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.op not in ("same", "read", "refresh"))
+
+    def of_type(self, token: str) -> Step | None:
+        return next((step for step in self.steps if step.type == token), None)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The engine for one stack of one project."""
+
+    project: Project
+    environment: Mapping[str, str]
+    """Added to this process's own for every run."""
+
+    def preview(self, folder: Path) -> Preview:
+        """Preview, save the plan in `folder`, and return the steps.
+
+        Raises:
+            EngineError: with the diagnostics of the engine, for example a failed check of the configuration.
+        """
+        plan = folder / "plan.json"
+        output = folder / "preview.json"
+        arguments = ["preview", "--json", "--save-plan", str(plan)]
+        code = self._run(arguments, folder, output=output)
+        document = _parse_preview(output)
+        if code != 0:
+            raise EngineError(
+                _diagnostics(document) or _tail(folder / "preview.err") or f"pulumi preview ended with {code}"
+            )
+        return Preview(tuple(_step(step) for step in document.get("steps", ())), plan)
+
+    def up(self, plan: Path, folder: Path, echo: Echo, keep_open: Sequence[int] = ()) -> None:
+        """Apply the plan, passing on what the engine prints.
+
+        Raises:
+            EngineError: the update failed; what was done before the failure is in the state.
+            KeyboardInterrupt: after the engine ended in good order.
+        """
+        arguments = ["up", "--plan", str(plan), "--yes", "--skip-preview", "--suppress-progress"]
+        code = self._run(arguments, folder, output=folder / "up.out", echo=echo, keep_open=keep_open)
+        if code != 0:
+            raise EngineError(_failure(folder / "up.out", folder / "up.err", code))
+
+    def outputs(self, folder: Path) -> Mapping[str, Any]:
+        """The stack's outputs."""
+        output = folder / "outputs.json"
+        code = self._run(["stack", "output", "--json"], folder, output=output)
+        if code != 0:
+            raise EngineError(_tail(folder / "outputs.err") or f"pulumi stack output ended with {code}")
+        outputs: dict[str, Any] = json.loads(output.read_text(encoding="utf-8") or "{}")
+        return outputs
+
+    def _run(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        *,
+        output: Path,
+        echo: Echo | None = None,
+        keep_open: Sequence[int] = (),
+    ) -> int:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        command = [engine_path(), *arguments, "--stack", self.project.stack, "--non-interactive", "--color", "never"]
+        with output.open("wb") as out, output.with_suffix(".err").open("wb") as err:
+            child = subprocess.Popen(
+                command,
+                cwd=self.project.folder,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                pass_fds=keep_open,
+            )
+            return _wait(child, output, echo)
+
+    def _environment(self) -> dict[str, str]:
+        """The caller's environment, with this installation's scripts first: the provider is one of them."""
+        environment = {**os.environ, **self.environment, "PULUMI_EXPERIMENTAL": "true"}
+        environment["PATH"] = os.pathsep.join([str(Path(sys.prefix) / "bin"), environment.get("PATH", os.defpath)])
+        for name in DEFEATING:
+            if environment.get(name, "").lower() in ("1", "true"):
+                raise EngineError(f"{name} is set: decisions would rest on stale state; unset it")
+        return environment
+
+
+def engine_path() -> str:
+    """The `pulumi` on PATH.
+
+    Raises:
+        EngineError: with the way to get one.
+    """
+    found = shutil.which("pulumi")
+    if found is None:
+        raise EngineError("no `pulumi` on PATH: install the Pulumi CLI (3.250 or newer)")
+    return found
+
+
+def _wait(child: subprocess.Popen[bytes], output: Path, echo: Echo | None) -> int:
+    """Wait for the engine. Ctrl-C reaches it as exactly one SIGINT: a second would make it drop what it is doing."""
+    with output.open(encoding="utf-8", errors="replace") as lines:
+        interrupted = False
+        while True:
+            try:
+                ended = _ended(child)
+                _pass_on(lines, echo)
+            except KeyboardInterrupt:
+                if not interrupted:
+                    child.send_signal(signal.SIGINT)
+                interrupted = True
+                continue
+            if ended and interrupted:
+                raise KeyboardInterrupt
+            if ended:
+                return child.returncode
+
+
+def _ended(child: subprocess.Popen[bytes]) -> bool:
+    try:
+        child.wait(POLL_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _pass_on(lines: Any, echo: Echo | None) -> None:
+    for line in lines if echo else ():
+        if line.strip() and echo:
+            echo(line.rstrip("\n"))
+
+
+def _parse_preview(output: Path) -> Mapping[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(output.read_text(encoding="utf-8") or "{}")
+    except ValueError:
+        return {}
+    return document
+
+
+def _step(step: Mapping[str, Any]) -> Step:
+    state = step.get("newState") or step.get("oldState") or {}
+    return Step(step["op"], step["urn"], state.get("type", ""), step.get("oldState") or {}, step.get("newState") or {})
+
+
+def _diagnostics(document: Mapping[str, Any]) -> str:
+    found = [entry["message"].strip() for entry in document.get("diagnostics", ()) if entry.get("severity") == "error"]
+    return "\n".join(found)
+
+
+def _failure(output: Path, errors: Path, code: int) -> str:
+    """The lines of the engine's own report that say what failed."""
+    text = output.read_text(encoding="utf-8", errors="replace")
+    report = text.partition("Diagnostics:")[2].partition("\nOutputs:")[0].partition("\nResources:")[0].strip()
+    return report or _tail(errors) or _tail(output) or f"pulumi up ended with {code}"
+
+
+def _tail(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return "\n".join(lines[-LAST_LINES:])

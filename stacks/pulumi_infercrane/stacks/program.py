@@ -1,0 +1,37 @@
+"""The Pulumi program: the configuration of one stack → one InferenceService and its outputs."""
+
+from pathlib import Path
+
+import pulumi
+from pulumi_infercrane.components import InferenceService, InferenceServiceArgs, RouterArgs
+from pulumi_infercrane.stacks.config import StackConfig, from_engine
+
+
+def main() -> None:
+    """Declare the stack. Call it from the `__main__.py` of a project; it does nothing else."""
+    config = from_engine(Path.cwd(), pulumi.get_stack())
+    service = InferenceService(config.service, arguments(config))
+    release = service.release
+    pulumi.export("url", service.url)
+    pulumi.export("alias", config.service)
+    pulumi.export("activeRevision", service.active_revision)
+    pulumi.export("previousRevision", service.previous_revision)
+    pulumi.export("candidateRevision", config.candidate or "")
+    pulumi.export("verdict", release.verdict)
+    pulumi.export("action", release.action)
+    pulumi.export("reasons", release.reasons)
+    pulumi.export("decisionId", release.decision_id)
+    pulumi.export("routeGeneration", release.route_generation)
+    pulumi.export("revisions", service.revisions)
+
+
+def arguments(config: StackConfig) -> InferenceServiceArgs:
+    """What the component takes, from what the stack declares."""
+    return InferenceServiceArgs(
+        revisions=config.revisions,
+        policy=str(config.policy),
+        evidence=str(config.evidence),
+        candidate=config.candidate,
+        initial_active=config.initial_active,
+        router=RouterArgs(listen=config.router.listen, drain_s=config.router.drainS),
+    )

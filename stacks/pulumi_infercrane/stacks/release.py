@@ -1,0 +1,272 @@
+"""One release operation: intent → preview → guard → up → verify.
+
+What is applied is exactly what was previewed and decided: the saved plan pins the decision, and evidence that changed
+in between makes the engine stop before the route is touched.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pulumi_infercrane.components import deciding
+from pulumi_infercrane.guard import Ledger
+from pulumi_infercrane.guard.canonical import digest_file
+from pulumi_infercrane.router.control import ControlClient, RouterError, ServiceRoute
+from pulumi_infercrane.stacks.config import StackConfig
+from pulumi_infercrane.stacks.engine import Echo, Engine, Preview, Step
+from pulumi_infercrane.stacks.errors import EngineError, NotVerified, PlanRefused
+from pulumi_infercrane.stacks.operations.journal import Journal, Operation
+from pulumi_infercrane.stacks.operations.lock import stack_lock
+from pulumi_infercrane.stacks.project import Project
+
+RELEASE = "infercrane:index:Release"
+HARMLESS = ("same", "read", "refresh", "update", "create", "import")
+"""Steps that may touch what serves; a create is a process that died and comes back."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for: a plain `up`, or a rollback to the previous revision."""
+
+    kind: str = "deploy"
+    rollback_to: str = ""
+    """Digest of the revision to go back to."""
+    reason: str = ""
+
+    def environment(self, as_of: str) -> dict[str, str]:
+        asked = {
+            "INFERCRANE_AS_OF": as_of,
+            "INFERCRANE_ROLLBACK_TO": self.rollback_to,
+            "INFERCRANE_ROLLBACK_REASON": self.reason,
+        }
+        return {name: value for name, value in asked.items() if value}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an operation came to."""
+
+    operation: str
+    verdict: str
+    action: str
+    decision_id: str
+    reasons: tuple[str, ...]
+    active_before: str
+    active_after: str
+    """Digests; empty = none."""
+    generation: str
+    changed: bool
+    """Whether anything was to be applied."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """The decision record, empty when nothing was decided."""
+
+
+def run(project: Project, config: StackConfig, request: Request, echo: Echo) -> Result:
+    """Run one operation from intent to verified outcome.
+
+    Raises:
+        StackError: one of its kinds; the journal holds the reason.
+    """
+    as_of = _now()
+    with stack_lock(project.operations, f"infercrane {request.kind} of {project.qualified}") as lock:
+        journal = Journal(project.operations / "ops.sqlite")
+        try:
+            _close_interrupted(journal, project.qualified, echo)
+            operation = journal.begin(project.qualified, request.kind, _intent(project, config, request, as_of))
+            with _recorded(journal, operation):
+                return _steps(project, config, request, journal, operation, as_of, lock, echo)
+        finally:
+            journal.close()
+
+
+class _recorded:  # noqa: N801 - used as a statement
+    """Whatever ends an operation early ends up in the journal, then goes on to the caller."""
+
+    def __init__(self, journal: Journal, operation: Operation) -> None:
+        self._journal, self._operation = journal, operation
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        state = "cancelled" if isinstance(error, KeyboardInterrupt) else "failed"
+        before = self._journal.get(self._operation.id).state
+        if state == "cancelled" and before in ("applied", "verifying"):
+            state = "failed"
+        if before == "applied":
+            self._journal.move(self._operation.id, "verifying")
+        self._journal.move(self._operation.id, state, {"error": str(error), "code": getattr(error, "code", "internal")})
+
+
+def _steps(
+    project: Project,
+    config: StackConfig,
+    request: Request,
+    journal: Journal,
+    operation: Operation,
+    as_of: str,
+    lock: int,
+    echo: Echo,
+) -> Result:
+    folder = project.operations / operation.id
+    engine = Engine(project, request.environment(as_of))
+    journal.move(operation.id, "planning")
+    echo(f"operation {operation.id}: preview")
+    preview = engine.preview(folder)
+    journal.move(operation.id, "planned", {"plan": digest_file(preview.plan), "changes": len(preview.changes)})
+    planned = _guard(project, preview)
+    _lint(preview, planned)
+    journal.move(operation.id, "approved", _approval(planned))
+    if preview.changes:
+        _apply(engine, preview, journal, operation, lock, echo)
+        journal.move(operation.id, "verifying")
+    live = verify(project, config.service, planned.fields["activeRevision"])
+    journal.move(operation.id, "succeeded", {"active": live.active, "generation": live.generation})
+    return _result(operation, planned, live, bool(preview.changes), project.place.ledger)
+
+
+def _apply(engine: Engine, preview: Preview, journal: Journal, operation: Operation, lock: int, echo: Echo) -> None:
+    journal.move(operation.id, "applying", {"attempt": 1})
+    echo(f"operation {operation.id}: up, {len(preview.changes)} changes")
+    engine.up(preview.plan, preview.plan.parent, lambda line: echo(f"  {line}"), keep_open=[lock])
+    journal.move(operation.id, "applied")
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """The Release step of the plan, and our own evaluation of the same question."""
+
+    fields: Mapping[str, Any]
+    old: Mapping[str, Any]
+    outcome: deciding.Outcome
+
+
+def _guard(project: Project, preview: Preview) -> _Planned:
+    """Decide again, outside the engine, and insist on the same decision.
+
+    Raises:
+        PlanRefused: the plan carries another decision than the evidence on disk leads to.
+    """
+    step = preview.of_type(RELEASE)
+    if step is None:
+        raise EngineError(
+            "the program declares no Release: use InferenceService, or `pulumi up` for programs without one"
+        )
+    fields, old = step.new.get("inputs") or {}, _old(step)
+    outcome = deciding.check(deciding.declared_from(fields, project.folder), old)
+    decided = outcome.fields.get("decisionId")
+    if outcome.problems or decided != fields.get("decisionId"):
+        detail = "; ".join(reason for _, reason in outcome.problems) or f"{decided} against {fields.get('decisionId')}"
+        raise PlanRefused(
+            f"the plan's decision cannot be reproduced from the evidence: {detail}; run the command again"
+        )
+    return _Planned(fields, old, outcome)
+
+
+def _old(step: Step) -> dict[str, Any]:
+    return {**(step.old.get("inputs") or {}), **(step.old.get("outputs") or {})}
+
+
+def _lint(preview: Preview, planned: _Planned) -> None:
+    """Nothing that serves, or is kept warm for a rollback, may be replaced or deleted by this plan.
+
+    Raises:
+        PlanRefused: naming the resource.
+    """
+    kept = [planned.old.get("activeRevision", ""), planned.fields.get("previousRevision", "")]
+    marks = tuple(f"-{digest[7:15]}" for digest in kept if digest)
+    for step in preview.steps:
+        if step.op not in HARMLESS and step.name.endswith(marks) and marks:
+            raise PlanRefused(
+                f"the plan would {step.op} {step.name}, which serves or is kept for a rollback: {step.urn}"
+            )
+
+
+def verify(project: Project, service: str, expected: str) -> ServiceRoute:
+    """Ask the router what it serves.
+
+    Raises:
+        NotVerified: the router is silent, or serves something else.
+    """
+    try:
+        live = asyncio.run(_live(project.place.control, service))
+    except RouterError as error:
+        raise NotVerified(f"applied, but the router cannot be asked ({error}): see `infercrane doctor`") from error
+    if live.active != expected:
+        raise NotVerified(
+            f"applied, but the router serves {live.active or 'nothing'}, not {expected}; run the command again"
+        )
+    return live
+
+
+async def _live(control: Path, service: str) -> ServiceRoute:
+    async with ControlClient(control) as router:
+        return await router.get(service)
+
+
+def _approval(planned: _Planned) -> dict[str, Any]:
+    names = ("verdict", "action", "decisionId", "activeRevision")
+    return {name: planned.fields.get(name, "") for name in names}
+
+
+def _result(operation: Operation, planned: _Planned, live: ServiceRoute, changed: bool, ledger: Path) -> Result:
+    fields = planned.fields
+    decision = planned.outcome.decision
+    return Result(
+        operation=operation.id,
+        verdict=fields.get("verdict", ""),
+        action=fields.get("action", ""),
+        decision_id=fields.get("decisionId", ""),
+        reasons=tuple(fields.get("reasons") or ()),
+        active_before=planned.old.get("activeRevision", ""),
+        active_after=live.active,
+        generation=live.generation,
+        changed=changed,
+        record=decision.record if decision else recorded(ledger, fields.get("decisionId", "")),
+    )
+
+
+def recorded(ledger: Path, decision_id: str) -> Mapping[str, Any]:
+    """The record of a decision in the ledger; empty when it is not there."""
+    found: Mapping[str, Any] = {}
+    for entry in Ledger(ledger).entries():
+        if entry.decision["decision_id"] == decision_id:
+            found = entry.decision
+    return found
+
+
+def _close_interrupted(journal: Journal, stack: str, echo: Echo) -> None:
+    """We hold the lock, so an unfinished operation has no process left: its command line died."""
+    unfinished = journal.unfinished(stack)
+    if unfinished is None:
+        return
+    echo(f"operation {unfinished.id} was interrupted while {unfinished.state}; the state is read again from the engine")
+    if unfinished.state == "applying":
+        journal.move(unfinished.id, "interrupted")
+    elif unfinished.state == "applied":
+        journal.move(unfinished.id, "verifying")
+    final = "cancelled" if unfinished.state in ("intended",) else "failed"
+    journal.move(unfinished.id, final, {"error": "the command line died"})
+
+
+def _intent(project: Project, config: StackConfig, request: Request, as_of: str) -> dict[str, Any]:
+    return {
+        "kind": request.kind,
+        "stack": project.qualified,
+        "backend": project.backend,
+        "service": config.service,
+        "candidate": config.candidate_digest,
+        "config_digest": digest_file(project.settings),
+        "as_of": as_of,
+        "rollback_to": request.rollback_to,
+        "reason": request.reason,
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

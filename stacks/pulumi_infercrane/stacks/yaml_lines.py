@@ -1,0 +1,63 @@
+"""YAML with the line of every key, so that a finding can point at it. Duplicate keys are an error, not a choice."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pulumi_infercrane.stacks.errors import ConfigError
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Located:
+    """A mapping and the 1-based line of each path of keys in it."""
+
+    value: Mapping[str, Any]
+    lines: Mapping[Path, int]
+
+    def at(self, path: Sequence[str]) -> int | None:
+        """Line of `path`, or of the nearest block around it."""
+        for length in range(len(path), 0, -1):
+            line = self.lines.get(tuple(path[:length]))
+            if line is not None:
+                return line
+        return None
+
+
+def load_yaml(text: str, source: str) -> Located:
+    """Parse a YAML mapping.
+
+    Raises:
+        ConfigError: not YAML, not a mapping, or a key given twice; with source and line.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        value = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{source}{line}: not valid YAML: {error.problem}") from error
+    if value is None:
+        return Located({}, {})
+    if not isinstance(value, dict) or node is None:
+        raise ConfigError(f"{source}: not a mapping of keys to values")
+    lines: dict[Path, int] = {}
+    _walk(node, (), lines, source)
+    return Located(value, lines)
+
+
+def _walk(node: yaml.Node, path: Path, lines: dict[Path, int], source: str) -> None:
+    if isinstance(node, yaml.MappingNode):
+        for key, child in node.value:
+            here = (*path, str(key.value))
+            line = key.start_mark.line + 1
+            if here in lines:
+                raise ConfigError(f"{source}:{line}: {here[-1]!r} is given twice, first in line {lines[here]}")
+            lines[here] = line
+            _walk(child, here, lines, source)
+    elif isinstance(node, yaml.SequenceNode):
+        for number, child in enumerate(node.value):
+            here = (*path, str(number))
+            lines[here] = child.start_mark.line + 1
+            _walk(child, here, lines, source)
