@@ -28,9 +28,7 @@ def _containers(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
         | st.dictionaries(keys, inner, max_size=4)
         | st.builds(Secret, inner)
         | st.builds(OutputValue, inner, st.lists(texts, max_size=2).map(tuple), st.booleans())
-        | st.builds(
-            Opaque, st.sampled_from([ASSET, ARCHIVE, REFERENCE]), st.dictionaries(keys, inner, max_size=3)
-        )
+        | st.builds(Opaque, st.sampled_from([ASSET, ARCHIVE, REFERENCE]), st.dictionaries(keys, plain, max_size=3))
     )
 
 

@@ -163,7 +163,7 @@ class Resource(Protocol):
     async def delete(self, request: DeleteRequest) -> None: ...
 
 
-class Failure(ComponentError):  # noqa: N818
+class Failure(ComponentError):
     """An ordinary failure: nothing was changed, or what was changed is already recorded elsewhere.
 
     Use FAILED_PRECONDITION, ABORTED, INVALID_ARGUMENT, UNAVAILABLE or DEADLINE_EXCEEDED; the engine treats
@@ -177,7 +177,7 @@ class Failure(ComponentError):  # noqa: N818
         self.status = status
 
 
-class PartialFailure(ComponentError):  # noqa: N818
+class PartialFailure(ComponentError):
     """The object exists but is not what was asked for: the engine records id, outputs and reasons with it.
 
     `outputs` must be complete: they replace the recorded ones. After a failed update the engine keeps the

@@ -1,8 +1,8 @@
 """Property values between the engine's protobuf form and plain Python.
 
-Six kinds travel on the wire: plain values, unknowns, secrets, output values, and (here left closed) assets and
-archives, and resource references. `decode` and `encode` are inverse to each other; `simplified` folds output
-values into the first three kinds, so that resources never see them.
+Six kinds travel on the wire: plain values, unknowns, secrets, output values, assets and archives, resource
+references; the last two are left closed here. `decode` and `encode` are inverse to each other; `simplified`
+folds output values into the first three kinds, so that resources never see them.
 """
 
 import math
@@ -110,9 +110,7 @@ def contains_unknown(value: Any) -> bool:
 
 def contains_secret(value: Any) -> bool:
     """Whether anything in `value`, at any depth, is marked secret."""
-    return _any(
-        value, lambda part: isinstance(part, Secret) or (isinstance(part, OutputValue) and part.secret)
-    )
+    return _any(value, lambda part: isinstance(part, Secret) or (isinstance(part, OutputValue) and part.secret))
 
 
 def _is_secret(value: Any) -> bool:
