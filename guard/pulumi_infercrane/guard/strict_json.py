@@ -1,0 +1,111 @@
+"""JSON parsed without mercy: what two parsers could read differently is refused.
+
+Refused are text that is not UTF-8, duplicate keys, NaN and infinities (also `1e999`), nesting beyond a cap and input
+beyond a size cap.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from pulumi_infercrane.guard.reasons import Inadmissible
+
+MAX_BYTES = 256 * 1024 * 1024
+MAX_DEPTH = 32
+
+
+def parse(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
+    """One JSON document.
+
+    Raises:
+        Inadmissible: `not_json`, `duplicate_key`, `non_finite`, `oversize` or `bomb`, with the place where known.
+    """
+    _check_size(data, max_bytes)
+    return _parse_text(_decode(data))
+
+
+def parse_lines(data: bytes, *, max_bytes: int = MAX_BYTES) -> list[dict[str, Any]]:
+    """JSON Lines: one object a line, no blank lines.
+
+    Raises:
+        Inadmissible: as `parse`, with the line number.
+    """
+    _check_size(data, max_bytes)
+    return list(_objects(_decode(data).removesuffix("\n").split("\n")))
+
+
+def _objects(lines: list[str]) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            value = _parse_text(line)
+        except Inadmissible as error:
+            raise Inadmissible(error.problem.code, f"line {number}: {error.problem.detail}") from error
+        if not isinstance(value, dict):
+            raise Inadmissible("not_json", f"line {number}: an object was expected")
+        yield value
+
+
+def _check_size(data: bytes, max_bytes: int) -> None:
+    if len(data) > max_bytes:
+        raise Inadmissible("oversize", f"{len(data)} bytes, at most {max_bytes} are read")
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Inadmissible("not_json", f"not UTF-8 at byte {error.start}") from error
+
+
+def _parse_text(text: str) -> Any:
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        place = "ends too early" if error.pos >= len(text.rstrip()) else f"column {error.colno}"
+        raise Inadmissible("not_json", f"{error.msg} ({place})") from error
+    except RecursionError as error:
+        raise Inadmissible("bomb", f"nested deeper than {MAX_DEPTH}") from error
+    except ValueError as error:
+        raise Inadmissible("bad_value", str(error)) from error
+    _check_depth(text, value)
+    return value
+
+
+def _check_depth(text: str, value: Any) -> None:
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in _children(node)]
+        if not level:
+            return
+    raise Inadmissible("bomb", f"nested deeper than {MAX_DEPTH}")
+
+
+def _children(node: Any) -> list[Any]:
+    if isinstance(node, dict):
+        return list(node.values())
+    return node if isinstance(node, list) else []
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise Inadmissible("duplicate_key", f"key {key!r} occurs twice in one object")
+        result[key] = value
+    return result
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise Inadmissible("non_finite", f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise Inadmissible("non_finite", f"{text} is beyond the range of numbers")
+    return number
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
