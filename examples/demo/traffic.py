@@ -1,0 +1,105 @@
+"""The application: streams chat completions through the stable address, all the time, and counts every answer."""
+
+import asyncio
+import json
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import aiohttp
+
+PROMPTS = ("Tell me about the sea.", "Name three animals.", "What is bread made of?", "Describe a mountain.")
+ANSWER_TOKENS = 48
+PAUSE_S = 0.25
+
+
+@dataclass
+class Stream:
+    """One request: when it ran, which revision answered, and how it ended."""
+
+    started: float
+    ended: float = 0.0
+    revision: str = ""
+    outcome: str = "open"
+
+
+@dataclass
+class Traffic:
+    """A few workers in a thread of their own. Nothing is retried: what fails is counted as failed."""
+
+    url: str
+    model: str
+    workers: int = 2
+    streams: list[Stream] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let open streams finish, then end."""
+        self._stop.set()
+        self._thread.join()
+
+    def report(self) -> dict[str, object]:
+        done = [stream for stream in self.streams if stream.outcome != "open"]
+        outcomes = Counter(stream.outcome for stream in done)
+        return {
+            "requests": len(done),
+            "failed": outcomes["failed"],
+            "truncated": outcomes["truncated"],
+            "revisions_seen": dict(Counter(stream.revision for stream in done)),
+        }
+
+    def open_across(self, before: str, after: str) -> int:
+        """Streams of `before` that were open when the first request was answered by `after`, and completed."""
+        first = min((s.started for s in self.streams if s.revision == after), default=None)
+        if first is None:
+            return 0
+        return sum(s.revision == before and s.started < first < s.ended and s.outcome == "complete" for s in self.streams)
+
+    async def _run(self) -> None:
+        timeout = aiohttp.ClientTimeout(total=120)
+        async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
+            await asyncio.gather(*(self._worker(session, number) for number in range(self.workers)))
+
+    async def _worker(self, session: aiohttp.ClientSession, number: int) -> None:
+        await asyncio.sleep(number * 0.7)
+        while not self._stop.is_set():
+            stream = Stream(time.monotonic())
+            self.streams.append(stream)
+            try:
+                await self._ask(session, stream, PROMPTS[len(self.streams) % len(PROMPTS)])
+            except (aiohttp.ClientError, TimeoutError):
+                stream.outcome = "truncated" if stream.revision else "failed"
+            stream.ended = time.monotonic()
+            await asyncio.sleep(PAUSE_S)
+
+    async def _ask(self, session: aiohttp.ClientSession, stream: Stream, prompt: str) -> None:
+        body = {
+            "model": self.model,
+            "stream": True,
+            "max_tokens": ANSWER_TOKENS,
+            "messages": [{"role": "user", "content": prompt}],
+        }
+        async with session.post(f"{self.url}/chat/completions", json=body) as answer:
+            stream.revision = answer.headers.get("X-InferCrane-Revision", "")
+            if answer.status != 200:
+                stream.outcome = "failed"
+                return
+            finished = False
+            async for line in answer.content:
+                finished = finished or _finish_reason(line) is not None
+            stream.outcome = "complete" if finished else "truncated"
+
+
+def _finish_reason(line: bytes) -> str | None:
+    if not line.startswith(b"data: {"):
+        return None
+    choices = json.loads(line[6:]).get("choices") or [{}]
+    reason: str | None = choices[0].get("finish_reason")
+    return reason
