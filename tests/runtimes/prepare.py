@@ -1,0 +1,11 @@
+"""Fill the cache of real model servers: `python tests/runtimes/prepare.py [--tiny] [--demo]`, both by default."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.runtimes.inventory import main
+
+if __name__ == "__main__":
+    sys.exit(main())
