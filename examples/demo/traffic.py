@@ -60,7 +60,9 @@ class Traffic:
         first = min((s.started for s in self.streams if s.revision == after), default=None)
         if first is None:
             return 0
-        return sum(s.revision == before and s.started < first < s.ended and s.outcome == "complete" for s in self.streams)
+        return sum(
+            s.revision == before and s.started < first < s.ended and s.outcome == "complete" for s in self.streams
+        )
 
     async def _run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=120)

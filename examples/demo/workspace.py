@@ -1,7 +1,6 @@
 """The demo's own Pulumi project in `.demo/`: its files, its environment, and how it is taken away again."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -36,11 +35,11 @@ class Workspace:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, **self.engine, **state_environment(self.root)}
+        return {**self.engine, **state_environment(self.root)}
 
     def create(self) -> None:
         """A three-line program, a policy and a task file: what a user's repository holds."""
-        for folder in (self.project, self.root / "state", Path(self.engine["PULUMI_HOME"]), self.root / "backend"):
+        for folder in (self.project, self.root / "state"):
             folder.mkdir(parents=True, exist_ok=True)
         runtime = {"name": "python", "options": {"virtualenv": sys.prefix}}
         (self.project / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "demo", "runtime": runtime}))
@@ -64,7 +63,17 @@ class Workspace:
 
     def infercrane(self, *arguments: str) -> tuple[int, dict[str, Any]]:
         """Run the command line; its progress goes to the terminal, its JSON answer comes back."""
-        command = [sys.executable, "-m", "pulumi_infercrane", *arguments, "--json", "-s", STACK, "-C", str(self.project)]
+        command = [
+            sys.executable,
+            "-m",
+            "pulumi_infercrane",
+            *arguments,
+            "--json",
+            "-s",
+            STACK,
+            "-C",
+            str(self.project),
+        ]
         answer = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE, text=True, check=False)
         if answer.returncode not in (0, 3, 4):
             raise SystemExit(f"infercrane {' '.join(arguments)} ended with {answer.returncode}")

@@ -76,7 +76,10 @@ def test_the_program_reads_the_same_from_the_engine(tmp_path: Path) -> None:
     config = configured(tmp_path)
     import yaml
 
-    given = {key: value if isinstance(value, str) else json.dumps(value) for key, value in yaml.safe_load(GOOD)["config"].items()}
+    given = {
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in yaml.safe_load(GOOD)["config"].items()
+    }
     assert from_engine(tmp_path, "dev", {"PULUMI_CONFIG": json.dumps(given)}) == config
 
 
@@ -92,17 +95,26 @@ def test_a_secret_in_our_namespace_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("infercrane:candidate", "infercrane:candidat"), r"Pulumi\.dev\.yaml:3: infercrane:candidat: unknown key, did you mean 'candidate'"),
-        (("infercrane:candidate: r2", "infercrane:candidate: r3"), r"Pulumi\.dev\.yaml:3: candidate: 'r3' is not declared, did you mean"),
-        (("infercrane:initialActive: r1", "infercrane:initialActive: rx"), r"dev\.yaml:4: initialActive: 'rx' is not declared"),
-        (("    r2:\n", "    r1:\n"), r"Pulumi\.dev\.yaml:15: 'r1' is given twice, first in line 8"),
-        (("threads: 1", "thread: 1"), r"Pulumi\.dev\.yaml:\d+: .*thread.*did you mean 'threads'"),
+        (
+            ("infercrane:candidate", "infercrane:candidat"),
+            r"Pulumi\.dev\.yaml:3: infercrane:candidat: unknown key, did you mean 'candidate'",
+        ),
+        (
+            ("infercrane:candidate: r2", "infercrane:candidate: r3"),
+            r"Pulumi\.dev\.yaml:3: candidate: 'r3' is not declared, did you mean",
+        ),
+        (
+            ("infercrane:initialActive: r1", "infercrane:initialActive: rx"),
+            r"dev\.yaml:4: initialActive: 'rx' is not declared",
+        ),
+        (("    r2:\n", "    r1:\n"), r"Pulumi\.dev\.yaml:16: 'r1' is given twice, first in line 8"),
+        (("threads: 1", "thread: 1"), r"Pulumi\.dev\.yaml:15: .*settings\.thread.*did you mean threads"),
         (("threads: 1", "threads: -1"), r"Pulumi\.dev\.yaml:\d+: .*threads"),
         (("drainS", "drain"), r"Pulumi\.dev\.yaml:6: infercrane:router\.drain: unknown key, did you mean 'drainS'"),
         (("  infercrane:service: chat\n", ""), r"infercrane:service: is missing"),
-        (("llama.cpp", "lama.cpp"), r"Pulumi\.dev\.yaml:\d+: .*lama\.cpp.*llama\.cpp"),
+        (("llama.cpp", "lama.cpp"), r"Pulumi\.dev\.yaml:11: .*lama\.cpp.*llama\.cpp"),
         ((f"{SERVER}", "latest"), r"Pulumi\.dev\.yaml:14: .*sha256"),
-        (("revisions/r2.yaml", "../r2.yaml"), r"Pulumi\.dev\.yaml:15: \.\./r2\.yaml lies outside the project"),
+        (("revisions/r2.yaml", "../r2.yaml"), r"Pulumi\.dev\.yaml:16: \.\./r2\.yaml lies outside the project"),
         (("revisions/r2.yaml", "revisions/none.yaml"), r"none\.yaml: cannot be read"),
     ],
 )
@@ -113,7 +125,10 @@ def test_a_mistake_is_named_with_file_line_and_field(tmp_path: Path, change: tup
 
 
 def test_a_mistake_in_a_revision_file_is_named_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"r2\.yaml:4: runtime\.sha: unknown key|r2\.yaml:6: runtime\.sha25: unknown key, did you mean 'sha256'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"r2\.yaml:4: runtime\.sha: unknown key|r2\.yaml:6: runtime\.sha25: unknown key, did you mean 'sha256'",
+    ):
         configured(tmp_path, second=SECOND.replace("  sha256:", "  sha25:"))
 
 

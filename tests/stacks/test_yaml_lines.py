@@ -23,7 +23,9 @@ def test_a_key_given_twice_is_refused_with_both_lines() -> None:
         load_yaml("revisions:\n  r1: {}\n  r1: {}\n", "f.yaml")
 
 
-@pytest.mark.parametrize(("text", "message"), [("a: [", r"f\.yaml:1: not valid YAML"), ("- a", "not a mapping"), ("3", "not a")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("a: [", r"f\.yaml:1: not valid YAML"), ("- a", "not a mapping"), ("3", "not a")]
+)
 def test_what_is_not_a_mapping_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_yaml(text, "f.yaml")

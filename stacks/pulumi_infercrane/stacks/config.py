@@ -146,7 +146,8 @@ def _revision(name: str, value: Mapping[str, Any], root: Path, file: Path, locat
     except ValidationError as error:
         raise ConfigError(_explain(error, file, located, prefix, RevisionSpec)) from error
     except ComponentError as error:
-        raise ConfigError(f"{_where(file, located.at(prefix))}: revision {name}: {error}") from error
+        field = ("runtime", "engine" if error.code == "unknown_runtime" else "settings")
+        raise ConfigError(f"{_where(file, located.at((*prefix, *field)))}: revision {name}: {error}") from error
     return _absolute(spec, root)
 
 

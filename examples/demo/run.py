@@ -1,0 +1,171 @@
+"""`make demo`: a service is released four times, on real parts, while a client streams through it.
+
+Everything it makes lies in `.demo/`; what can be used again (engine, model server, models) in the cache folder.
+"""
+
+import argparse
+import json
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from examples.demo import story
+from examples.demo.clean import clean
+from examples.demo.traffic import Traffic
+from examples.demo.workspace import SERVICE, Workspace
+from tests.engine.engine import prepare
+from tests.runtimes import inventory
+
+ROOT = Path(__file__).parents[2] / ".demo"
+
+
+@dataclass
+class Step:
+    """One line of the report."""
+
+    name: str
+    candidate: str
+    verdict: str
+    active_before: str
+    active_after: str
+    seconds: float
+    reasons: list[str] = field(default_factory=list)
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--keep", action="store_true", help="leave everything running at the end")
+    keep = options.parse_args().keep
+    started = time.monotonic()
+    clean(ROOT)
+    engine = prepare()
+    models = inventory.prepare(inventory.DEMO, cache=inventory.default_cache(), say=print)
+    environment = engine.environment(ROOT / "pulumi", ROOT / "backend")
+    workspace = Workspace(ROOT, environment, f"127.0.0.1:{_free_port()}")
+    workspace.create()
+    teller = Teller(workspace, started)
+    try:
+        traffic = story.tell(teller, models)
+        traffic.stop()
+        report = _report(engine.version, teller, traffic)
+        (ROOT / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+        _table(report)
+    except BaseException:
+        clean(ROOT)
+        raise
+    if keep:
+        _how_to_go_on(workspace)
+    else:
+        clean(ROOT, keep=("report.json",))
+    _end(report, time.monotonic() - started)
+
+
+class Teller:
+    """Says what happens and remembers it."""
+
+    def __init__(self, workspace: Workspace, started: float) -> None:
+        self.workspace, self.started = workspace, started
+        self.steps: list[Step] = []
+
+    def say(self, text: str) -> None:
+        print(f"\n[{time.monotonic() - self.started:5.0f} s] {text}", flush=True)
+
+    def release(self, name: str, *arguments: str) -> Step:
+        """Run one `infercrane` operation and remember what came of it."""
+        before = time.monotonic()
+        _, result = self.workspace.infercrane(*arguments)
+        step = Step(
+            name=name,
+            candidate=result["candidate"] or result["active_after"],
+            verdict=result["verdict"],
+            active_before=result["active_before"],
+            active_after=result["active_after"],
+            seconds=round(time.monotonic() - before, 1),
+            reasons=result["reasons"],
+            record=result["record"],
+        )
+        self.steps.append(step)
+        print(f"        → {step.verdict}; {step.active_after} serves ({step.seconds} s)")
+        for reason in step.reasons[:4]:
+            print(f"          {reason}")
+        return step
+
+    def collect(self, *arguments: str) -> None:
+        self.workspace.infercrane("collect", *arguments)
+
+    @contextmanager
+    def evidence_changed(self) -> Iterator[Path]:
+        """Let a step do what it likes to the evidence folder, and put it back afterwards."""
+        kept = self.workspace.root / "evidence-kept"
+        shutil.copytree(self.workspace.evidence, kept)
+        try:
+            yield self.workspace.evidence
+        finally:
+            shutil.rmtree(self.workspace.evidence)
+            kept.rename(self.workspace.evidence)
+
+
+def _report(engine_version: str, teller: Teller, traffic: Traffic) -> dict[str, Any]:
+    """What the demo promises, with digests of revisions replaced by their names."""
+    names = story.names(teller)
+    client = traffic.report()
+    seen: dict[str, int] = client["revisions_seen"]  # type: ignore[assignment]
+    digests = {name: digest for digest, name in names.items()}
+    return {
+        "engine_version": engine_version,
+        "steps": [{k: v for k, v in asdict(step).items() if k != "record"} for step in teller.steps],
+        "decisions": [step.record for step in teller.steps],
+        "client": client
+        | {
+            "revisions_seen": {names.get(digest, digest): count for digest, count in seen.items()},
+            "streams_open_at_flip": traffic.open_across(digests["r1"], digests["r2"]),
+        },
+    }
+
+
+def _table(report: dict[str, Any]) -> None:
+    client = report["client"]
+    total = max(client["requests"], 1)
+    print(f"\n{'step':24}{'candidate':11}{'verdict':23}{'serves':8}deciding rule")
+    for step in report["steps"]:
+        reason = step["reasons"][0] if step["reasons"] else ""
+        print(f"{step['name']:24}{step['candidate']:11}{step['verdict']:23}{step['active_after']:8}{reason[:96]}")
+    print(f"\n{'revision':12}traffic share")
+    for name, count in sorted(client["revisions_seen"].items()):
+        print(f"{name:12}{count / total:6.1%}  ({count} of {client['requests']} answers)")
+    print(
+        f"\nclient: {client['requests']} streams, {client['failed']} failed, {client['truncated']} truncated, "
+        f"{client['streams_open_at_flip']} open across the flip to r2"
+    )
+
+
+def _end(report: dict[str, Any], seconds: float) -> None:
+    unexpected = story.unexpected(report)
+    print(f"\n{ROOT / 'report.json'} written; {seconds:.0f} s in all")
+    if unexpected:
+        sys.exit("not what the demo promises: " + "; ".join(unexpected))
+
+
+def _how_to_go_on(workspace: Workspace) -> None:
+    url = f"http://{workspace.listen}/v1"
+    body = json.dumps({"model": SERVICE, "messages": [{"role": "user", "content": "Hello"}]})
+    print(f"\nstill running: {url}\n  curl -s {url}/chat/completions -H 'content-type: application/json' -d '{body}'")
+    print("`make clean-demo` stops and removes it")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+if __name__ == "__main__":
+    main()

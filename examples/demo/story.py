@@ -1,0 +1,123 @@
+"""What happens in the demo, step by step, and what must come out of it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from examples.demo.traffic import Traffic
+from examples.demo.workspace import SERVICE
+from pulumi_infercrane.components.revision import RevisionSpec
+
+if TYPE_CHECKING:
+    from examples.demo.run import Teller
+
+TASKS = Path(__file__).parents[1] / "tasks" / "basics.yaml"
+LOAD = ("--requests", "60", "--concurrency", "1")
+ITEMS = ("--tasks", str(TASKS), "--items", "60")
+
+EXPECTED = {
+    "r1 bootstrap": ("promote", "r1"),
+    "r2 unmeasured": ("insufficient_evidence", "r1"),
+    "r2 measured": ("promote", "r2"),
+    "r3 unmeasured": ("insufficient_evidence", "r2"),
+    "r3 measured": ("reject", "r2"),
+    "r4 unmeasured": ("insufficient_evidence", "r2"),
+    "r4 measured": ("insufficient_evidence", "r2"),
+    "r4, evidence of r2": ("insufficient_evidence", "r2"),
+    "r4, edited file": ("insufficient_evidence", "r2"),
+    "rollback": ("promote", "r1"),
+}
+"""Verdict and active revision after each step. The demo fails when reality differs; it never asserts a latency."""
+
+
+def tell(teller: "Teller", manifest: Mapping[str, Any]) -> Traffic:
+    """Run the story; returns the client, still streaming."""
+    say, workspace = teller.say, teller.workspace
+    revisions = {"r1": _revision(manifest, "smollm2-q4_1", threads=1, slots=1)}
+    say("r1 (SmolLM2 135M, Q4_1) is declared and deployed: the first revision of the service")
+    workspace.declare(revisions, None)
+    teller.release("r1 bootstrap", "up")
+    traffic = Traffic(f"http://{workspace.listen}/v1", SERVICE)
+    traffic.start()
+    say("a client streams through the stable address from now on")
+
+    revisions["r2"] = _revision(manifest, "smollm2-q4_1", threads=1, slots=4)
+    _candidate(teller, revisions, "r2", "the same weights with four slots instead of one")
+    revisions["r3"] = _revision(manifest, "smollm2-20-layers", threads=1, slots=4)
+    _candidate(teller, revisions, "r3", "the first 20 of 30 layers: faster, and broken")
+    revisions["r4"] = _revision(manifest, "smollm2-q8_0", threads=1, slots=4)
+    _candidate(teller, revisions, "r4", "the same model as Q8_0: other answers here and there")
+
+    say("somebody offers evidence of r2 as evidence of r4")
+    with teller.evidence_changed() as evidence:
+        _relabel(evidence, "r2", RevisionSpec(name="r4", **revisions["r4"]))
+        teller.release("r4, evidence of r2", "up")
+    say("somebody edits a result file of r4 after it was measured")
+    with teller.evidence_changed() as evidence:
+        _edit(evidence / "r4")
+        teller.release("r4, edited file", "up")
+
+    say("rollback to r1, which is still running")
+    teller.release("rollback", "rollback", "--reason", "shown in the demo")
+    return traffic
+
+
+def _candidate(teller: "Teller", revisions: Mapping[str, Any], name: str, what: str) -> None:
+    teller.say(f"{name} is declared as the candidate: {what}")
+    teller.workspace.declare(revisions, name)
+    teller.release(f"{name} unmeasured", "up")
+    teller.say(f"{name} and the active revision are measured under the same load, away from user traffic")
+    teller.collect(*LOAD, *ITEMS)
+    teller.say(f"the guard is asked again about {name}")
+    teller.release(f"{name} measured", "up")
+
+
+def _revision(manifest: Mapping[str, Any], model: str, *, threads: int, slots: int) -> dict[str, Any]:
+    server, weights = manifest["server"], manifest["models"][model]
+    settings = {"max_context_len": 512, "max_concurrency": slots, "threads": threads}
+    return {
+        "model": {"path": str(weights["path"]), "sha256": weights["sha256"]},
+        "runtime": {
+            "engine": "llama.cpp",
+            "version": server["version"],
+            "executable": str(server["path"]),
+            "sha256": server["sha256"],
+            "settings": settings,
+        },
+    }
+
+
+def _relabel(evidence: Path, source: str, target: RevisionSpec) -> None:
+    """Envelopes of `source` that now claim to be about `target`, in place of those that really are."""
+    for own in (evidence / target.name).glob("*.evidence.json"):
+        own.unlink()
+    for path in (evidence / source).glob("*-candidate-*.evidence.json"):
+        envelope = json.loads(path.read_text())
+        path.write_text(json.dumps(envelope | {"subject": target.subject}))
+
+
+def _edit(folder: Path) -> None:
+    for path in folder.glob("*.quality.jsonl"):
+        path.write_text(path.read_text().replace('"score":0', '"score":1'))
+
+
+def names(teller: "Teller") -> dict[str, str]:
+    """Digest → short name of every declared revision."""
+    _, status = teller.workspace.infercrane("release", "status")
+    return {revision["digest"]: name for name, revision in status["revisions"].items()}
+
+
+def unexpected(report: Mapping[str, Any]) -> list[str]:
+    """What differs from the promise, in words."""
+    found = [
+        f"{step['name']}: {step['verdict']}, {step['active_after']} serves"
+        for step in report["steps"]
+        if (step["verdict"], step["active_after"]) != EXPECTED[step["name"]]
+    ]
+    client = report["client"]
+    bad = {"failed": client["failed"], "truncated": client["truncated"]}
+    found += [f"{count} requests {what}" for what, count in bad.items() if count]
+    if not client["streams_open_at_flip"]:
+        found.append("no stream was open across the flip")
+    return found
