@@ -1,0 +1,57 @@
+# Everything a contributor or CI runs. Needs Python >= 3.11, and Go unless a recent `pulumi` is on PATH.
+# What is downloaded or built is kept in $(CACHE), outside the checkout.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo clean-demo test unit bench lint engine runtimes
+
+CACHE := $(or $(INFERCRANE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pulumi-infercrane)
+OWN_UV := $(CACHE)/uv/bin/uv
+UV := $(or $(shell command -v uv),$(OWN_UV))
+UV_VERSION := 0.13.9
+RUN := .venv/bin/
+export UV_PYTHON_DOWNLOADS := never
+
+# Prints the first interpreter that is new enough, or stops with a message.
+FIND_PYTHON = for python in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11); do \
+    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo "$$python"; exit; fi; \
+  done; \
+  echo "Python 3.11 or newer is needed, here is $$($(or $(PYTHON),python3) --version 2>&1)." >&2; \
+  echo "Install one, or say where it is: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; \
+  exit 1
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(UV) ## install the package and its tools into .venv
+	@python=$$($(FIND_PYTHON)) && $(UV) sync --quiet --locked --python "$$python"
+
+$(OWN_UV):
+	@python=$$($(FIND_PYTHON)) && echo "setup: installing uv $(UV_VERSION) into $(CACHE)/uv" && \
+	  "$$python" -m venv --clear "$(CACHE)/uv" && \
+	  "$(CACHE)/uv/bin/python" -m pip --quiet --disable-pip-version-check install uv==$(UV_VERSION)
+
+demo: setup ## release four candidates on real servers under load; KEEP=1 leaves it running
+	@$(RUN)python -m examples.demo.run $(if $(KEEP),--keep)
+
+clean-demo: setup ## stop and remove everything a demo left
+	@$(RUN)python -m examples.demo.clean
+
+test: setup engine ## run all tests, also those on the real engine and real model servers; ARGS go to pytest
+	@$(RUN)pytest $(ARGS)
+
+unit: setup ## run the fast tests only
+	@$(RUN)pytest -m "not engine and not runtime and not packaging" $(ARGS)
+
+bench: setup engine ## measure the router, the provider process and the command line, as ratios
+	@$(RUN)python benchmarks/run.py
+
+lint: setup ## check style and types
+	@$(RUN)ruff check
+	@$(RUN)ruff format --check
+	@$(RUN)mypy
+
+engine: setup ## find a recent pulumi or build one (once, about 5 minutes)
+	@$(RUN)python tests/engine/engine.py >/dev/null
+
+runtimes: setup ## fetch the model server and the small models of tests and demo
+	@$(RUN)python tests/runtimes/prepare.py
