@@ -1,14 +1,14 @@
 """Fixtures of real parts, shared by all rooms."""
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.runtimes import inventory, llama
+from tests.runtimes import llama
 from tests.runtimes.downloads import PrepareError
+from tests.runtimes.prepare import prepare
 
 StartLlama = Callable[..., llama.LlamaServer]
 
@@ -17,9 +17,7 @@ StartLlama = Callable[..., llama.LlamaServer]
 def runtimes() -> dict[str, Any]:
     """The manifest of the model server and the tiny models: {"server": {path, sha256, …}, "models": {name: …}}."""
     try:
-        return inventory.prepare(
-            inventory.TINY, cache=inventory.default_cache(), say=lambda line: print(line, file=sys.stderr)
-        )
+        return prepare(tiny=True)
     except PrepareError as error:
         pytest.fail(f"the real model server cannot be had: {error}", pytrace=False)
 

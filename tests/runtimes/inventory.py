@@ -18,7 +18,8 @@ from typing import Any
 from tests.runtimes import downloads, models
 from tests.runtimes.downloads import PrepareError, Say, replacing, sha256_file
 
-Manifest = dict[str, Any]  # {"server": {path, sha256, version, …}, "models": {name: {path, sha256, …}}}
+Manifest = dict[str, Any]
+"""{"server": {path, sha256, version, …}, "models": {name: {path, sha256, …}}}, digests as `sha256:<hex>`."""
 
 
 @dataclass(frozen=True)
@@ -33,28 +34,32 @@ class Workshop:
         return self.cache / "llama-server" / downloads.LLAMA_SERVER.version / "llama-server"
 
     def model(self, name: str) -> Path:
-        return self.cache / "models" / f"{name}.gguf"
+        return self.cache / "models" / name
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model file by name, and how it is made; models it is derived from stand before it."""
+    """A model by name, its file, and how that is made; models it is derived from stand before it."""
 
     name: str
+    file: str
     make: Callable[[Path, Workshop], None]
 
 
 TINY = (
-    Model("tiny-a", lambda path, _: models.write_tiny(path, start=1)),
-    Model("tiny-b", lambda path, _: models.write_tiny(path, start=2)),
-    Model("tiny-c", lambda path, _: models.write_tiny(path, start=3)),
-    Model("tiny-answers-500", lambda path, _: models.write_tiny_with_broken_text(path)),
-    Model("tiny-corrupt", lambda path, shop: models.write_corrupt(path, shop.model("tiny-a"))),
+    Model("tiny-a", "tiny-a.gguf", lambda path, _: models.write_tiny(path, start=1)),
+    Model("tiny-b", "tiny-b.gguf", lambda path, _: models.write_tiny(path, start=2)),
+    Model("tiny-c", "tiny-c.gguf", lambda path, _: models.write_tiny(path, start=3)),
+    Model("tiny-answers-500", "tiny-answers-500.gguf", lambda path, _: models.write_tiny_with_broken_text(path)),
+    Model(
+        "tiny-corrupt", "tiny-corrupt.gguf", lambda path, shop: models.write_corrupt(path, shop.model("tiny-a.gguf"))
+    ),
 )
+_SMOLLM2 = "smollm2-135m-q4_1.gguf"
 DEMO = (
-    Model("smollm2-q4_1", lambda path, shop: downloads.fetch_smollm2(path, shop.cache, shop.say)),
-    Model("smollm2-q8_0", lambda path, shop: _write_smollm2_variant(path, shop)),
-    Model("smollm2-20-layers", lambda path, shop: _write_smollm2_variant(path, shop, keep_layers=20)),
+    Model("q4_1", _SMOLLM2, lambda path, shop: downloads.fetch_smollm2(path, shop.cache, shop.say)),
+    Model("q8_0", "smollm2-135m-q8_0.gguf", lambda path, shop: _write_q8_0(path, shop)),
+    Model("layers20", "smollm2-135m-20-layers.gguf", lambda path, shop: _write_q8_0(path, shop, keep_layers=20)),
 )
 
 
@@ -66,11 +71,16 @@ def default_cache() -> Path:
     return Path(base).absolute() / "pulumi-infercrane"
 
 
-def prepare(wanted: Sequence[Model], *, cache: Path, say: Say) -> Manifest:
-    """Make what is missing of the server and the wanted models; return the manifest of all there is.
+def prepare(*, tiny: bool = False, demo: bool = False, say: Say | None = None) -> Manifest:
+    """Make what is missing of the server and the chosen models; return the manifest of all there is.
 
     Raises PrepareError when a piece cannot be had.
     """
+    return fill(default_cache(), [*(TINY if tiny else ()), *(DEMO if demo else ())], say or _say)
+
+
+def fill(cache: Path, wanted: Sequence[Model], say: Say) -> Manifest:
+    """As `prepare`, for any cache folder and any models."""
     shop = Workshop(cache, say)
     with _alone_in(cache):
         manifest = _read_manifest(cache)
@@ -78,7 +88,7 @@ def prepare(wanted: Sequence[Model], *, cache: Path, say: Say) -> Manifest:
             manifest["server"] = _fetch_server(shop)
             _write_manifest(cache, manifest)
         for model in wanted:
-            if not _is_unchanged(shop.model(model.name), manifest["models"].get(model.name)):
+            if not _is_unchanged(shop.model(model.file), manifest["models"].get(model.name)):
                 manifest["models"][model.name] = _make_model(shop, model)
                 _write_manifest(cache, manifest)
     return manifest
@@ -90,9 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tiny", action="store_true", help="the tiny random models (tests)")
     parser.add_argument("--demo", action="store_true", help="SmolLM2 and its variants (demo)")
     chosen = parser.parse_args(arguments)
-    wanted = [*(TINY if chosen.tiny or not chosen.demo else ()), *(DEMO if chosen.demo or not chosen.tiny else ())]
+    both = not (chosen.tiny or chosen.demo)
     try:
-        manifest = prepare(wanted, cache=default_cache(), say=_say)
+        manifest = prepare(tiny=chosen.tiny or both, demo=chosen.demo or both)
     except PrepareError as error:
         _say(f"error: {error}")
         return 1
@@ -104,8 +114,8 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _write_smollm2_variant(path: Path, shop: Workshop, keep_layers: int | None = None) -> None:
-    models.write_variant(path, shop.model("smollm2-q4_1"), quantization="Q8_0", keep_layers=keep_layers)
+def _write_q8_0(path: Path, shop: Workshop, keep_layers: int | None = None) -> None:
+    models.write_variant(path, shop.model(_SMOLLM2), quantization="Q8_0", keep_layers=keep_layers)
 
 
 def _fetch_server(shop: Workshop) -> Manifest:
@@ -115,7 +125,7 @@ def _fetch_server(shop: Workshop) -> Manifest:
 
 
 def _make_model(shop: Workshop, model: Model) -> Manifest:
-    place = shop.model(model.name)
+    place = shop.model(model.file)
     shop.say(f"making {place.name}")
     with replacing(place) as made:
         model.make(made, shop)
@@ -134,7 +144,7 @@ def _describe(path: Path) -> Manifest:
     status = path.stat()
     return {
         "path": str(path),
-        "sha256": sha256_file(path),
+        "sha256": "sha256:" + sha256_file(path),
         "size": status.st_size,
         "mtime_ns": status.st_mtime_ns,
     }

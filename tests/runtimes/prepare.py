@@ -3,9 +3,12 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+if not __package__:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.runtimes.inventory import main
+from tests.runtimes.inventory import main, prepare
+
+__all__ = ["main", "prepare"]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.runtimes import downloads, inventory
-from tests.runtimes.inventory import Model, prepare
+from tests.runtimes.inventory import Model, fill
 
 
 @pytest.fixture
@@ -30,28 +30,28 @@ def writes(text: str, name: str = "a") -> Model:
     def make(path: Path, _: object) -> None:
         path.write_text(text)
 
-    return Model(name, make)
+    return Model(name, f"{name}.gguf", make)
 
 
 def test_manifest_names_path_and_digest_of_every_piece(tmp_path: Path, said: list[str]) -> None:
-    manifest = prepare([writes("one")], cache=tmp_path, say=said.append)
+    manifest = fill(tmp_path, [writes("one")], said.append)
     assert manifest["models"]["a"]["path"] == str(tmp_path / "models" / "a.gguf")
-    assert manifest["models"]["a"]["sha256"] == downloads.sha256_file(tmp_path / "models" / "a.gguf")
+    assert manifest["models"]["a"]["sha256"] == "sha256:" + downloads.sha256_file(tmp_path / "models" / "a.gguf")
     assert Path(manifest["server"]["path"]).read_bytes() == b"server"
     assert json.loads((tmp_path / "manifest.json").read_bytes()) == manifest
 
 
 def test_second_run_makes_nothing(tmp_path: Path, said: list[str]) -> None:
-    first = prepare([writes("one")], cache=tmp_path, say=said.append)
+    first = fill(tmp_path, [writes("one")], said.append)
     said.clear()
-    assert prepare([writes("two")], cache=tmp_path, say=said.append) == first
+    assert fill(tmp_path, [writes("two")], said.append) == first
     assert said == []
 
 
 def test_a_changed_file_is_made_again(tmp_path: Path, said: list[str]) -> None:
-    prepare([writes("one")], cache=tmp_path, say=said.append)
+    fill(tmp_path, [writes("one")], said.append)
     (tmp_path / "models" / "a.gguf").write_text("edited")
-    prepare([writes("one")], cache=tmp_path, say=said.append)
+    fill(tmp_path, [writes("one")], said.append)
     assert (tmp_path / "models" / "a.gguf").read_text() == "one"
 
 
@@ -61,16 +61,16 @@ def test_a_broken_off_run_leaves_nothing_half_done_and_the_next_goes_on(tmp_path
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prepare([writes("one"), Model("b", breaks_off)], cache=tmp_path, say=said.append)
+        fill(tmp_path, [writes("one"), Model("b", "b.gguf", breaks_off)], said.append)
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["a.gguf"]
     said.clear()
-    prepare([writes("two"), writes("b", name="b")], cache=tmp_path, say=said.append)
+    fill(tmp_path, [writes("two"), writes("b", name="b")], said.append)
     assert said == ["making b.gguf"]
 
 
 def test_an_unreadable_manifest_means_making_anew(tmp_path: Path, said: list[str]) -> None:
     (tmp_path / "manifest.json").write_text('{"models": ')
-    assert "a" in prepare([writes("one")], cache=tmp_path, say=said.append)["models"]
+    assert "a" in fill(tmp_path, [writes("one")], said.append)["models"]
 
 
 def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
