@@ -10,6 +10,7 @@ import grpc
 import pytest
 from pulumi.runtime.proto import provider_pb2 as p
 from pulumi.runtime.proto import provider_pb2_grpc, status_pb2
+
 from pulumi_infercrane.components.plugin import wire
 
 REAL = ("-m", "pulumi_infercrane.components.plugin.server")

@@ -5,6 +5,7 @@ import sys
 from typing import Any, ClassVar
 
 import grpc
+
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.components.plugin.resource import (
     CheckRequest,
