@@ -179,7 +179,7 @@ def _executor(go: str) -> Path:
         answer = process.communicate()[0].strip()
     if process.returncode != 0:
         raise EngineError(f"Go does not find the module {SDK_MODULE}:\n{answer}")
-    return Path(answer, "python", "cmd", EXECUTOR)
+    return Path(answer.splitlines()[-1], "python", "cmd", EXECUTOR)
 
 
 def _go_process(command: list[str]) -> subprocess.Popen[str]:

@@ -20,10 +20,12 @@ class NewProject(Protocol):
 
 
 @pytest.fixture(scope="session")
-def engine() -> Engine:
+def engine(request: pytest.FixtureRequest) -> Engine:
     """The engine found or built; without one every test that needs it fails with the ways out."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
     try:
-        return prepare(lambda line: print(line, file=sys.__stderr__, flush=True))
+        with capture.global_and_fixture_disabled():  # a build takes minutes: its progress must be seen
+            return prepare()
     except EngineError as error:
         pytest.fail(str(error), pytrace=False)
 

@@ -179,7 +179,7 @@ def main() -> None:
     addresses = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     children = Children()
     host = LanguageHost(addresses[0] if addresses else "", children)
-    server = grpc.server(ThreadPoolExecutor())
+    server = grpc.server(ThreadPoolExecutor())  # type: ignore[no-untyped-call,unused-ignore]
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

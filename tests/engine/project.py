@@ -26,7 +26,7 @@ class Project:
 
     def write(self, program: str, *, name: str, python: str, **settings: Any) -> None:
         """Write Pulumi.yaml and the program; `settings` are further keys of Pulumi.yaml, such as `plugins`."""
-        runtime = {"name": "python", "options": {"virtualenv": python}}
+        runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": python}}
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": name, "runtime": runtime, **settings}))
         (self.folder / "__main__.py").write_text(program)

@@ -1,0 +1,3 @@
+from pulumi_infercrane.stacks.program import main
+
+main()
