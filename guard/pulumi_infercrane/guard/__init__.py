@@ -1,1 +1,75 @@
-"""The Release Guard: evidence in, one of three verdicts out. Useful alone; imports nothing else of ours."""
+"""The Release Guard: evidence in, one of three verdicts out. Useful alone; imports nothing else of ours.
+
+    policy = load_policy(Path("policy.yaml").read_bytes())
+    evidence = load_evidence(Path("evidence"))
+    decision = decide(policy, evidence, service="chat", stack="prod", candidate=…, baseline=…, as_of=…)
+    decision.verdict  # "promote", "reject" or "insufficient_evidence"
+
+Names are imported when they are first used: a program that only needs a digest does not load pydantic.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.guard.decision import Decision, bootstrap, decide, rollback
+    from pulumi_infercrane.guard.errors import CanonicalError, EvidenceError, GuardError, LedgerError, PolicyError
+    from pulumi_infercrane.guard.evidence.folder import (
+        EvidenceReference,
+        EvidenceSet,
+        LoadedEvidence,
+        load_evidence,
+        newest_end,
+        reference_folder,
+    )
+    from pulumi_infercrane.guard.evidence.identity import evidence_id, revision_digest, seal
+    from pulumi_infercrane.guard.ledger import Ledger, LedgerEntry
+    from pulumi_infercrane.guard.policy import Policy, load_policy
+
+__all__ = [
+    "CanonicalError",
+    "Decision",
+    "EvidenceError",
+    "EvidenceReference",
+    "EvidenceSet",
+    "GuardError",
+    "Ledger",
+    "LedgerEntry",
+    "LedgerError",
+    "LoadedEvidence",
+    "Policy",
+    "PolicyError",
+    "bootstrap",
+    "decide",
+    "evidence_id",
+    "load_evidence",
+    "load_policy",
+    "newest_end",
+    "reference_folder",
+    "revision_digest",
+    "rollback",
+    "seal",
+]
+
+_HOMES = {
+    "decision": ("Decision", "bootstrap", "decide", "rollback"),
+    "errors": ("CanonicalError", "EvidenceError", "GuardError", "LedgerError", "PolicyError"),
+    "evidence.folder": (
+        "EvidenceReference",
+        "EvidenceSet",
+        "LoadedEvidence",
+        "load_evidence",
+        "newest_end",
+        "reference_folder",
+    ),
+    "evidence.identity": ("evidence_id", "revision_digest", "seal"),
+    "ledger": ("Ledger", "LedgerEntry"),
+    "policy": ("Policy", "load_policy"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -12,7 +12,7 @@ def parse_time(text: str) -> datetime:
     """An aware UTC time.
 
     Raises:
-        ValueError: for anything but `2026-11-30T05:00:00Z` (a fraction of a second is allowed); a zone is never guessed.
+        ValueError: for anything but `2026-11-30T05:00:00Z`, with or without a fraction; a zone is never guessed.
     """
     if not _TIME.fullmatch(text):
         raise ValueError(f"{text!r} is not a UTC time like 2026-11-30T05:00:00Z")

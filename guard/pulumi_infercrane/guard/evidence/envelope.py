@@ -1,4 +1,4 @@
-"""The evidence envelope (`infercrane.evidence/v1`): who measured what, when, and the sha256 of the files it vouches for.
+"""The evidence envelope (`infercrane.evidence/v1`): who measured what, when, and the files it vouches for.
 
 Types are strict and unknown fields are refused. A field that is not used is left out; null is never written.
 """

@@ -94,8 +94,8 @@ def load_evidence(root: Path, references: Sequence[EvidenceReference] | None = N
 
 
 def newest_end(evidence: EvidenceSet) -> str | None:
-    """The newest `window.ended_at` among the envelopes that can be read; None without one."""
-    windows = [item.envelope.window for item in evidence.items if item.envelope]
+    """The newest `window.ended_at` among the pieces without a problem of their own; None without one."""
+    windows = [item.envelope.window for item in evidence.items if item.envelope and not item.problem]
     return max(windows, key=lambda window: window.ended).ended_at if windows else None
 
 
@@ -133,7 +133,9 @@ def _load(root: Path, reference: EvidenceReference) -> LoadedEvidence:
     data = b""
     try:
         data = _read_confined(root, reference.path, MAX_ENVELOPE_BYTES)
-        envelope = _envelope(data, reference.sha256)
+        document = parse(data, max_bytes=MAX_ENVELOPE_BYTES)
+        envelope = parse_envelope(document, data)
+        _check_seal(document, envelope, data, reference.sha256)
         files = [_checked_file(root, reference.path, file, seen) for file in envelope.files]
         record = _record(envelope, files)
     except Inadmissible as error:
@@ -141,11 +143,9 @@ def _load(root: Path, reference: EvidenceReference) -> LoadedEvidence:
     return LoadedEvidence(reference.path, digest_bytes(data), tuple(seen), envelope, record)
 
 
-def _envelope(data: bytes, expected: str) -> Envelope:
+def _check_seal(document: Any, envelope: Envelope, data: bytes, expected: str) -> None:
     if expected and digest_bytes(data) != expected:
-        raise Inadmissible("tampered", f"the envelope is not the one referenced as {expected}")
-    document = parse(data, max_bytes=MAX_ENVELOPE_BYTES)
-    envelope = parse_envelope(document, data)
+        raise Inadmissible("tampered", "the envelope is not the one that was referenced")
     try:
         identifier, revision = evidence_id(document), revision_digest(document["subject"])
     except CanonicalError as error:
@@ -154,7 +154,6 @@ def _envelope(data: bytes, expected: str) -> Envelope:
         raise Inadmissible("tampered", "the envelope was edited: its content does not give its evidence_id")
     if revision != envelope.subject.revision_digest:
         raise Inadmissible("binding_conflict", "subject.revision_digest is not the digest of the subject")
-    return envelope
 
 
 def _checked_file(root: Path, envelope_path: str, file: EvidenceFile, seen: list[str]) -> bytes:
@@ -197,26 +196,33 @@ def _read_confined(root: Path, path: str, max_bytes: int) -> bytes:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
         raise Inadmissible("bad_value", f"{path!r} leaves the evidence folder")
+    name = parts[-1]
     try:
         return _read_below(root, parts, max_bytes)
     except FileNotFoundError as error:
-        raise Inadmissible("tampered", f"{path} is gone") from error
+        raise Inadmissible("tampered", f"{name} is gone") from error
     except OSError as error:
-        raise Inadmissible("bad_value", f"{path} cannot be read without following a link: {error.strerror}") from error
+        raise Inadmissible("bad_value", f"{name} cannot be read without following a link: {error.strerror}") from error
 
 
 def _read_below(root: Path, parts: Sequence[str], max_bytes: int) -> bytes:
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for part in parts[:-1]:
         folder = _step(folder, part, os.O_DIRECTORY)
     file = _step(folder, parts[-1], os.O_NONBLOCK)
-    with open(file, "rb") as stream:  # noqa: PTH123 - a descriptor, not a path
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            raise Inadmissible("bad_value", f"{'/'.join(parts)} is not a regular file")
-        if status.st_size > max_bytes:
-            raise Inadmissible("oversize", f"{'/'.join(parts)}: {status.st_size} bytes, at most {max_bytes} are read")
-        return stream.read(max_bytes + 1)
+    try:
+        _check_status(os.fstat(file), parts[-1], max_bytes)
+        with os.fdopen(file, "rb", closefd=False) as stream:
+            return stream.read(max_bytes + 1)
+    finally:
+        os.close(file)
+
+
+def _check_status(status: os.stat_result, name: str, max_bytes: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise Inadmissible("bad_value", f"{name} is not a regular file")
+    if status.st_size > max_bytes:
+        raise Inadmissible("oversize", f"{name}: {status.st_size} bytes, at most {max_bytes} are read")
 
 
 def _step(folder: int, name: str, flags: int) -> int:
@@ -225,5 +231,3 @@ def _step(folder: int, name: str, flags: int) -> int:
         return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, dir_fd=folder)
     finally:
         os.close(folder)
-
-

@@ -56,5 +56,9 @@ class Quality:
     tasks_digest: str
     answers: dict[str, Answer]
 
+    @property
+    def attempted(self) -> int:
+        return len(self.answers)
+
 
 Record = Benchmark | Quality

@@ -1,0 +1,293 @@
+"""Which pieces of evidence may be judged in one decision, and the first gate each of the others failed.
+
+Gates run in the order of `reasons.GATES`. What does not belong to this decision is listed, never used; what belongs to
+it and was tampered with or withdrawn keeps its whole kind from being judged.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from pulumi_infercrane.guard.evidence.envelope import Envelope
+from pulumi_infercrane.guard.evidence.folder import EvidenceSet, LoadedEvidence
+from pulumi_infercrane.guard.policy import Policy
+from pulumi_infercrane.guard.reasons import Problem, gate_rank
+from pulumi_infercrane.guard.rule import Member, Sides
+from pulumi_infercrane.guard.rules import find_kind, known_kinds
+from pulumi_infercrane.guard.times import format_duration, parse_time
+
+CLOCK_TOLERANCE = timedelta(minutes=5)
+CLOCK_OFFSET_MS = 5000
+COMPLETE_SHARE = 0.95
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: may `candidate` take over from `baseline`, as seen at `as_of`? Digests are `sha256:…`."""
+
+    policy: Policy
+    candidate: str
+    baseline: str
+    as_of: datetime
+    history: Sequence[Mapping[str, Any]] = ()
+
+    def revision(self, role: str) -> str:
+        return self.candidate if role == "candidate" else self.baseline
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of evidence after admission: used when it has neither a problem nor another reason to step back."""
+
+    item: LoadedEvidence
+    problem: Problem | None = None
+
+    @property
+    def used(self) -> bool:
+        return self.problem is None
+
+    @property
+    def envelope(self) -> Envelope | None:
+        return self.item.envelope
+
+
+@dataclass(frozen=True)
+class Admission:
+    """All pieces, in an order that does not depend on the folder, and what blocks a kind as a whole."""
+
+    pieces: tuple[Piece, ...]
+    blocked: Mapping[str, Problem] = field(default_factory=dict)
+
+    def sides(self, kind: str) -> Sides:
+        """Admissible evidence of one kind."""
+        candidate, baseline = (tuple(_members(self.pieces, kind, role)) for role in ("candidate", "baseline"))
+        return Sides(candidate, baseline, None if baseline else self._missing(kind, "baseline"))
+
+    def block(self, kind: str) -> Problem | None:
+        """Why no rule of a kind can be judged; None when the candidate has admissible evidence."""
+        if kind in self.blocked:
+            return self.blocked[kind]
+        return None if any(_members(self.pieces, kind, "candidate")) else self._missing(kind, "candidate")
+
+    def _missing(self, kind: str, role: str) -> Problem:
+        """The earliest gate that this side's own evidence failed; without any of its own, `no_evidence`."""
+        own = [
+            p.problem for p in self.pieces if p.problem and _is(p, kind, role) and p.problem.code != "binding_mismatch"
+        ]
+        if own:
+            return min(own, key=lambda problem: (gate_rank(problem.code), str(problem)))
+        aside = Counter(p.problem.code for p in self.pieces if p.problem and (not p.envelope or _is(p, kind, role)))
+        listed = "".join(f"; {number} set aside as {code}" for code, number in sorted(aside.items()))
+        return Problem("no_evidence", f"no admissible {role} measurement{listed}")
+
+
+def admit(question: Question, evidence: EvidenceSet) -> Admission:
+    """Pass every piece of evidence through the gates."""
+    pieces = [Piece(item, _own_problem(question, item)) for item in sorted(evidence.items, key=_order)]
+    pieces = _once(_without_shared_files(pieces))
+    pieces = _without_incomplete_groups(pieces)
+    pieces = _without_superseded(pieces)
+    blocked = _rolled_back(question, pieces) | _withdrawn(question, pieces) | _tampered(question, pieces)
+    return Admission(tuple(pieces), blocked)
+
+
+def _order(item: LoadedEvidence) -> tuple[str, str, str]:
+    return item.evidence_id, item.sha256, str(item.problem)
+
+
+def _is(piece: Piece, kind: str, role: str) -> bool:
+    return piece.envelope is not None and piece.envelope.kind == kind and piece.envelope.role == role
+
+
+def _members(pieces: Iterable[Piece], kind: str, role: str) -> Iterator[Member]:
+    for piece in pieces:
+        if piece.used and piece.envelope is not None and _is(piece, kind, role):
+            yield Member(piece.envelope, piece.item.record)
+
+
+# --- gates of a single piece ------------------------------------------------------------------------------------
+
+
+def _own_problem(question: Question, item: LoadedEvidence) -> Problem | None:
+    if item.envelope is None:
+        return item.problem
+    problems = [item.problem, *_problems(question, item.envelope, item.record)]
+    found = [problem for problem in problems if problem]
+    return min(found, key=lambda problem: gate_rank(problem.code)) if found else None
+
+
+def _problems(question: Question, envelope: Envelope, record: Any) -> Iterator[Problem | None]:
+    yield _binding(question, envelope)
+    yield _probes(envelope)
+    yield _clock(question, envelope)
+    if envelope.kind in known_kinds() and record is not None:
+        yield _stale(question, envelope)
+        yield _truncated(envelope, record.attempted)
+        yield find_kind(envelope.kind).check(Member(envelope, record), question.policy.settings)
+
+
+def _binding(question: Question, envelope: Envelope) -> Problem | None:
+    measured, asked = envelope.subject.revision_digest, question.revision(envelope.role)
+    if measured == asked:
+        return None
+    detail = f"measured {envelope.role} {measured[:19]}…, this decision is about {asked[:19]}…"
+    return Problem("binding_mismatch", detail)
+
+
+def _probes(envelope: Envelope) -> Problem | None:
+    if envelope.probes is None:
+        return None
+    before, after = envelope.probes.before, envelope.probes.after
+    for name in ("models", "version", "restarts"):
+        if getattr(before, name) != getattr(after, name):
+            return Problem("subject_changed", f"{name} before the run differ from those after it")
+    return None
+
+
+def _clock(question: Question, envelope: Envelope) -> Problem | None:
+    window = envelope.window
+    if window.ended > question.as_of + CLOCK_TOLERANCE:
+        return Problem("clock", f"measured until {window.ended_at}, which is after the time of this decision")
+    if window.ended < window.started:
+        return Problem("clock", f"the window ends at {window.ended_at}, before it starts")
+    offset = envelope.runner.clock_offset_ms if envelope.runner else None
+    if offset is not None and abs(offset) > CLOCK_OFFSET_MS:
+        return Problem("clock", f"the measuring machine's clock was off by {offset / 1000:g} s")
+    return None
+
+
+def _stale(question: Question, envelope: Envelope) -> Problem | None:
+    most, age = question.policy.max_age[envelope.kind], question.as_of - envelope.window.ended
+    if age <= most:
+        return None
+    detail = f"measured until {envelope.window.ended_at}, older than the {format_duration(most)} allowed; measure again"
+    return Problem("stale", detail)
+
+
+def _truncated(envelope: Envelope, attempted: int) -> Problem | None:
+    planned = envelope.planned.requests
+    if attempted and attempted >= COMPLETE_SHARE * planned:
+        return None
+    return Problem("truncated", f"{attempted} of {planned} planned requests are in the file")
+
+
+# --- gates that look at several pieces --------------------------------------------------------------------------
+
+
+def _without_shared_files(pieces: Sequence[Piece]) -> list[Piece]:
+    """One file offered for two revisions is evidence for neither."""
+    revisions: dict[str, set[str]] = {}
+    for piece in pieces:
+        if piece.envelope:
+            revisions.setdefault(piece.envelope.primary.sha256, set()).add(piece.envelope.subject.revision_digest)
+    problem = Problem("binding_conflict", "the same file is offered for two revisions")
+    return [
+        replace(piece, problem=problem)
+        if piece.used and piece.envelope and len(revisions[piece.envelope.primary.sha256]) > 1
+        else piece
+        for piece in pieces
+    ]
+
+
+def _once(pieces: Sequence[Piece]) -> list[Piece]:
+    """The same envelope, or the same file under two envelopes, counts once."""
+    seen: set[str] = set()
+    result: list[Piece] = []
+    for piece in pieces:
+        file = piece.envelope.primary.sha256 if piece.envelope else ""
+        repeated = piece.used and file in seen
+        result.append(replace(piece, problem=Problem("duplicate", "counted once")) if repeated else piece)
+        if piece.used:
+            seen.add(file)
+    return result
+
+
+def _without_incomplete_groups(pieces: Sequence[Piece]) -> list[Piece]:
+    """A group of repeats counts whole or not at all: the best three of five prove nothing."""
+    present: dict[tuple[str, str, str], set[int]] = {}
+    for piece in pieces:
+        if piece.used and piece.envelope and piece.envelope.run:
+            present.setdefault(_group(piece.envelope), set()).add(piece.envelope.run.ordinal)
+    return [_complete_or_not(piece, present) for piece in pieces]
+
+
+def _group(envelope: Envelope) -> tuple[str, str, str]:
+    return envelope.kind, envelope.role, envelope.run.group if envelope.run else ""
+
+
+def _complete_or_not(piece: Piece, present: Mapping[tuple[str, str, str], set[int]]) -> Piece:
+    if not piece.used or piece.envelope is None or piece.envelope.run is None:
+        return piece
+    found, of = len(present[_group(piece.envelope)]), piece.envelope.run.of
+    if found == of:
+        return piece
+    return replace(piece, problem=Problem("truncated", f"{found} of {of} runs of its group are present and admissible"))
+
+
+def _without_superseded(pieces: Sequence[Piece]) -> list[Piece]:
+    """A piece steps back for a newer one of the same side that names it, with a reason."""
+    reasons: dict[tuple[str, str, str], str] = {
+        (supersedes.evidence_id, piece.envelope.kind, piece.envelope.role): supersedes.reason
+        for piece in pieces
+        if piece.used and piece.envelope
+        for supersedes in piece.envelope.supersedes
+    }
+    return [_superseded(piece, reasons) for piece in pieces]
+
+
+def _superseded(piece: Piece, reasons: Mapping[tuple[str, str, str], str]) -> Piece:
+    if not piece.used or piece.envelope is None:
+        return piece
+    reason = reasons.get((piece.envelope.evidence_id, piece.envelope.kind, piece.envelope.role))
+    return replace(piece, problem=Problem("superseded", reason)) if reason else piece
+
+
+# --- what blocks a kind -----------------------------------------------------------------------------------------
+
+
+def _tampered(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem]:
+    return {
+        piece.envelope.kind: piece.problem
+        for piece in pieces
+        if piece.envelope
+        and piece.problem
+        and piece.problem.code == "tampered"
+        and _binding(question, piece.envelope) is None
+    }
+
+
+def _withdrawn(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem]:
+    """Evidence an earlier decision on this candidate used, and which is gone now without a successor's reason."""
+    present = {piece.item.evidence_id for piece in pieces}
+    replaced = {
+        one.evidence_id for piece in pieces if piece.used and piece.envelope for one in piece.envelope.supersedes
+    }
+    blocked: dict[str, Problem] = {}
+    for record in question.history:
+        if record.get("candidate") != question.candidate:
+            continue
+        for entry in record.get("evidence", ()):
+            if entry["used"] and entry["evidence_id"] not in present | replaced:
+                detail = f"{entry['evidence_id'][:19]}…, used by decision {record['decision_id'][:19]}…, is gone"
+                blocked[entry["kind"]] = Problem("evidence_withdrawn", detail)
+    return blocked
+
+
+def _rolled_back(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem]:
+    """After a rollback the failed candidate needs a measurement that began later."""
+    times = [parse_time(record["as_of"]) for record in question.history if _rolls_back(record, question.candidate)]
+    if not times:
+        return {}
+    newest = max(times)
+    blocked: dict[str, Problem] = {}
+    for kind in known_kinds():
+        members = list(_members(pieces, kind, "candidate"))
+        if members and all(member.envelope.window.started < newest for member in members):
+            blocked[kind] = Problem("stale", "measured before this revision was rolled back; measure it again")
+    return blocked
+
+
+def _rolls_back(record: Mapping[str, Any], candidate: str) -> bool:
+    return record.get("decision_type") == "rollback" and record.get("baseline") == candidate

@@ -1,0 +1,335 @@
+"""The decision: a pure function of policy bytes, evidence bytes, earlier decisions and `as_of`. No clock, no network.
+
+The record it leaves (`infercrane.decision/v1`) is the same byte for byte wherever it is computed again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, cast
+
+from pulumi_infercrane.guard.admission import Admission, Piece, Question, admit
+from pulumi_infercrane.guard.canonical import canonical_bytes, digest
+from pulumi_infercrane.guard.errors import GuardError, PolicyError
+from pulumi_infercrane.guard.evidence.envelope import Subject
+from pulumi_infercrane.guard.evidence.folder import EvidenceSet
+from pulumi_infercrane.guard.policy import Policy
+from pulumi_infercrane.guard.rule import Rule, unknown
+from pulumi_infercrane.guard.rules import find_kind
+from pulumi_infercrane.guard.times import format_time, parse_time
+from pulumi_infercrane.guard.verdict import (
+    Judged,
+    Verdict,
+    confirmed,
+    in_order_of_weight,
+    verdict_of,
+    waived,
+    waiver_records,
+)
+
+SCHEMA = "infercrane.decision/v1"
+GUARD_VERSION = "0.1.0"
+"""Goes into every record; raised when the same inputs may give another decision."""
+
+Action = Literal["flip", "keep"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision record and its parts by name. Times are RFC 3339 in UTC, digests `sha256:…`."""
+
+    record: Mapping[str, Any]
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """The record in RFC 8785 form."""
+        return canonical_bytes(self.record)
+
+    @property
+    def decision_id(self) -> str:
+        return str(self.record["decision_id"])
+
+    @property
+    def verdict(self) -> Verdict:
+        return cast("Verdict", self.record["verdict"])
+
+    @property
+    def action(self) -> Action:
+        """`flip` moves the route to `record["candidate"]`; `keep` leaves it alone."""
+        return cast("Action", self.record["action"])
+
+    @property
+    def decision_type(self) -> str:
+        """`promotion`, `bootstrap` or `rollback`."""
+        return str(self.record["decision_type"])
+
+    @property
+    def expires_at(self) -> str:
+        """From when on a flip must be refused; empty when nothing in the decision can age."""
+        return str(self.record.get("expires_at", ""))
+
+    @property
+    def evidence_digest(self) -> str:
+        """Digest of all evidence seen; empty when none was asked for."""
+        return str(self.record.get("evidence_digest", ""))
+
+    @property
+    def policy_digest(self) -> str:
+        return str(self.record["policy_digest"])
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Short lines for people, the deciding one first."""
+        return tuple(self.record["reasons"])
+
+
+def decide(
+    policy: Policy,
+    evidence: EvidenceSet,
+    *,
+    service: str,
+    stack: str,
+    candidate: str,
+    baseline: str,
+    as_of: str,
+    history: Sequence[Mapping[str, Any]] = (),
+    previous_decision_id: str = "",
+) -> Decision:
+    """May `candidate` take over from `baseline`?
+
+    `as_of` is the time freshness is judged at. `history` holds earlier decision records; those about other
+    candidates are ignored.
+
+    Raises:
+        PolicyError: when the policy is for another service, or says nothing about this stack.
+        GuardError: when the candidate is the baseline, or `as_of` is no UTC time.
+    """
+    _check_service(policy, service)
+    if candidate == baseline:
+        raise GuardError(f"candidate and baseline are the same revision {candidate}: there is nothing to decide")
+    required = policy.required_kinds(stack)
+    relevant = [record for record in history if _concerns(record, candidate)]
+    question = Question(policy, candidate, baseline, _time(as_of), relevant)
+    admission = admit(question, evidence)
+    judged = _judge(question, admission, required)
+    verdict = verdict_of(judged)
+    return _sealed(
+        {
+            **_head("promotion", verdict, "flip" if verdict == "promote" else "keep", service, stack),
+            "as_of": format_time(question.as_of),
+            "expires_at": _expires_at(policy, admission),
+            "candidate": candidate,
+            "baseline": baseline,
+            "expected_active": baseline,
+            "policy_digest": policy.digest,
+            "evidence_digest": evidence.digest,
+            "prev_decision_id": previous_decision_id,
+            "history": [record["decision_id"] for record in relevant],
+            "change": _change(admission),
+            "required_kinds": list(required),
+            "rules": [_rule_record(one) for one in judged],
+            "evidence": [_evidence_record(piece, policy) for piece in admission.pieces],
+            "waivers": waiver_records(policy, judged, candidate, question.as_of),
+            "notes": list(policy.notes),
+            "reasons": _reasons(judged, verdict),
+            "first_reason": in_order_of_weight(judged)[0].short,
+        }
+    )
+
+
+def bootstrap(
+    policy: Policy, *, service: str, stack: str, candidate: str, as_of: str, previous_decision_id: str = ""
+) -> Decision:
+    """The first revision of a service: there is nothing to compare it with.
+
+    Raises:
+        PolicyError: unless the policy says `bootstrap: true` and is for this service.
+        GuardError: when `as_of` is no UTC time.
+    """
+    _check_service(policy, service)
+    if not policy.bootstrap:
+        raise PolicyError(f"{policy.source}: the first revision of {service!r} needs 'bootstrap: true' in the policy")
+    reason = f"bootstrap: first revision of service {service!r}, nothing to compare it with; the policy allows it"
+    return _sealed(
+        {
+            **_head("bootstrap", "promote", "flip", service, stack),
+            "as_of": format_time(_time(as_of)),
+            "candidate": candidate,
+            "policy_digest": policy.digest,
+            "prev_decision_id": previous_decision_id,
+            "required_kinds": list(policy.required_kinds(stack)),
+            "rules": [_not_applicable(rule) for rule in policy.rules],
+            "evidence": [],
+            "reasons": [reason],
+            "first_reason": "bootstrap",
+        }
+    )
+
+
+def rollback(
+    *,
+    service: str,
+    stack: str,
+    target: str,
+    active: str,
+    policy_digest: str,
+    as_of: str,
+    reason: str,
+    previous_decision_id: str = "",
+) -> Decision:
+    """Back to a revision that served before. Needs no evidence; `reason` is what a person gave.
+
+    Raises:
+        GuardError: when target and active are the same, the reason is empty, or `as_of` is no UTC time.
+    """
+    if target == active:
+        raise GuardError(f"revision {target} already serves: there is nothing to roll back")
+    if not reason.strip():
+        raise GuardError("a rollback needs a reason: it is what the next reader of the ledger sees")
+    return _sealed(
+        {
+            **_head("rollback", "promote", "flip", service, stack),
+            "as_of": format_time(_time(as_of)),
+            "candidate": target,
+            "baseline": active,
+            "expected_active": active,
+            "policy_digest": policy_digest,
+            "prev_decision_id": previous_decision_id,
+            "rules": [],
+            "evidence": [],
+            "reasons": [f"rollback: {reason.strip()}"],
+            "first_reason": "rollback",
+        }
+    )
+
+
+def _check_service(policy: Policy, service: str) -> None:
+    if policy.service and policy.service != service:
+        raise PolicyError(f"{policy.source}: this policy is for service {policy.service!r}, not for {service!r}")
+
+
+def _time(text: str) -> datetime:
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise GuardError(f"as_of: {error}") from error
+
+
+def _concerns(record: Mapping[str, Any], candidate: str) -> bool:
+    rolled_back = record["decision_type"] == "rollback" and record.get("baseline") == candidate
+    return record["candidate"] == candidate or rolled_back
+
+
+def _judge(question: Question, admission: Admission, required: Sequence[str]) -> list[Judged]:
+    settings = question.policy.settings
+    judged = [_judge_rule(question, admission, rule, rule.kind in required) for rule in question.policy.rules]
+    return waived(confirmed(judged, settings.alpha), question.policy.waivers, question.candidate, question.as_of)
+
+
+def _judge_rule(question: Question, admission: Admission, rule: Rule, required: bool) -> Judged:
+    block = admission.block(rule.kind)
+    if block:
+        return Judged(rule, unknown(block.code, block.detail, whole_kind=True), required)
+    finding = find_kind(rule.kind).judge(rule, admission.sides(rule.kind), question.policy.settings)
+    return Judged(rule, finding, required)
+
+
+def _reasons(judged: Sequence[Judged], verdict: Verdict) -> list[str]:
+    """What decided first. Under a verdict other than promote the rules that passed are left out."""
+    shown = [one for one in in_order_of_weight(judged) if verdict == "promote" or one.finding.outcome != "pass"]
+    return list(dict.fromkeys(one.line for one in shown))
+
+
+def _expires_at(policy: Policy, admission: Admission) -> str:
+    ends = [
+        piece.envelope.window.ended + policy.max_age[piece.envelope.kind]
+        for piece in admission.pieces
+        if piece.envelope and _is_used(piece, policy)
+    ]
+    return format_time(min(ends)) if ends else ""
+
+
+def _change(admission: Admission) -> list[str]:
+    """Fields in which the two measured subjects differ: the change that is being judged."""
+    subjects = {
+        piece.envelope.role: piece.envelope.subject for piece in admission.pieces if piece.used and piece.envelope
+    }
+    if len(subjects) < 2:
+        return []
+    apart = Subject.model_fields.keys() - {"revision_digest", "stack", "environment"}
+    return sorted(name for name in apart if len({repr(getattr(subject, name)) for subject in subjects.values()}) > 1)
+
+
+# --- the record -------------------------------------------------------------------------------------------------
+
+
+def _head(decision_type: str, verdict: str, action: str, service: str, stack: str) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "guard_version": GUARD_VERSION,
+        "decision_type": decision_type,
+        "verdict": verdict,
+        "action": action,
+        "service": service,
+        "stack": stack,
+    }
+
+
+def _sealed(record: Mapping[str, Any]) -> Decision:
+    present = {key: value for key, value in record.items() if value != ""}
+    return Decision({**present, "decision_id": digest(present)})
+
+
+def _rule_record(judged: Judged) -> dict[str, Any]:
+    rule, finding = judged.rule, judged.finding
+    numbers = {name: _number(getattr(finding, name)) for name in ("estimate", "lo", "hi", "limit")}
+    record: dict[str, Any] = {
+        "rule": rule.id,
+        "class": "H" if rule.hard else "S",
+        "required": judged.required,
+        "outcome": finding.outcome,
+        "reasons": [finding.code],
+        "detail": finding.detail,
+        "needs": finding.needs,
+        "method": finding.method,
+        "n": list(finding.n),
+        **{name: number for name, number in numbers.items() if number is not None},
+        "min_pass": rule.min_pass,
+        "min_compute": rule.min_compute,
+        "notes": [*rule.notes, *finding.notes],
+        "evidence": list(finding.evidence),
+    }
+    return {key: value for key, value in record.items() if value not in ("", [])}
+
+
+def _number(value: float | None) -> float | str | None:
+    """JSON has no infinity: the quantile of a side that mostly failed is written as a word."""
+    return str(value) if value in (float("inf"), float("-inf")) else value
+
+
+def _not_applicable(rule: Rule) -> dict[str, Any]:
+    return {"rule": rule.id, "class": "H" if rule.hard else "S", "outcome": "not_applicable", "reasons": ["bootstrap"]}
+
+
+def _evidence_record(piece: Piece, policy: Policy) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "used": _is_used(piece, policy),
+        "sha256": piece.item.sha256,
+        "reasons": [str(piece.problem)] if piece.problem else [],
+    }
+    if piece.envelope:
+        record |= {
+            "evidence_id": piece.envelope.evidence_id,
+            "kind": piece.envelope.kind,
+            "role": piece.envelope.role,
+            "revision": piece.envelope.subject.revision_digest,
+            "ended_at": piece.envelope.window.ended_at,
+            "files": [file.path for file in piece.envelope.files],
+        }
+    return record
+
+
+def _is_used(piece: Piece, policy: Policy) -> bool:
+    kinds = {rule.kind for rule in policy.rules}
+    return piece.used and piece.envelope is not None and piece.envelope.kind in kinds

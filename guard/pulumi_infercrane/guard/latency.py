@@ -1,0 +1,126 @@
+"""Judging latency quantiles against the baseline.
+
+Failures count as infinitely slow, so a revision cannot look fast by answering less.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pulumi_infercrane.guard import statistics
+from pulumi_infercrane.guard.rule import (
+    Finding,
+    Measured,
+    Member,
+    Rule,
+    RuleForm,
+    Settings,
+    Sides,
+    at_most,
+    conclude,
+    disagree,
+    ids,
+    in_conflict,
+    more_needed,
+    rounded_interval,
+    scaled,
+    unknown,
+)
+
+SUSPECT_RATIO = (700.0, 1500.0)
+"""Medians this far apart are milliseconds against seconds rather than a change of speed."""
+BEYOND_QUANTILE = 10
+"""Requests that must lie beyond a quantile before an interval is formed."""
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A latency rule: which figure of a request, which quantile, and the defaults."""
+
+    metric: str
+    q: float
+    margin: float
+    hard: bool
+    min_pass: int
+
+    @property
+    def form(self) -> RuleForm:
+        min_compute = math.ceil(round(BEYOND_QUANTILE / (1 - self.q), 6))
+        return RuleForm("margin", self.margin, self.hard, self.min_pass, min_compute)
+
+
+def judge_quantile(rule: Rule, spec: Quantile, sides: Sides, settings: Settings) -> Finding:
+    """The ratio of the two sides' quantiles against 1 + margin."""
+    baseline, candidate = pooled_seconds(sides.baseline, spec.metric), pooled_seconds(sides.candidate, spec.metric)
+    finding = _too_few(rule, baseline, candidate) or _not_a_ratio(spec, baseline, candidate)
+    if finding is None:
+        finding = _ratio(rule, spec, baseline, candidate, settings)
+        if _runs_disagree(sides, spec, rule.min_compute, settings.alpha):
+            finding = in_conflict(finding)
+    return replace(finding, evidence=ids(sides.all))
+
+
+def pooled_seconds(members: Sequence[Member], metric: str) -> list[float]:
+    """Sorted seconds of every request, +inf for a failed one; a request too short to have the figure is left out."""
+    requests = [request for member in members for request in member.record.requests]
+    values = [getattr(request, metric) if request.ok else math.inf for request in requests]
+    return sorted(value for value in values if value is not None)
+
+
+def _too_few(rule: Rule, baseline: Sequence[float], candidate: Sequence[float]) -> Finding | None:
+    n = min(len(baseline), len(candidate))
+    if n >= max(1, rule.min_compute):
+        return None
+    unit = "requests on each side"
+    detail = f"{n} of {rule.min_pass} {unit}, no interval is formed below {rule.min_compute}"
+    return unknown("insufficient_n", detail, needs=more_needed(rule.min_pass, n, unit))
+
+
+def _not_a_ratio(spec: Quantile, baseline: Sequence[float], candidate: Sequence[float]) -> Finding | None:
+    if math.isinf(statistics.quantile(baseline, spec.q)):
+        return unknown("baseline_broken", "so many requests to the baseline failed that its quantile is infinite")
+    ratio = statistics.quantile(candidate, 0.5) / statistics.quantile(baseline, 0.5)
+    low, high = SUSPECT_RATIO
+    if low <= ratio <= high or 1 / high <= ratio <= 1 / low:
+        return unknown("unit_suspect", f"the medians differ by a factor of {ratio:.3g}: milliseconds against seconds?")
+    return None
+
+
+def _ratio(
+    rule: Rule, spec: Quantile, baseline: Sequence[float], candidate: Sequence[float], settings: Settings
+) -> Finding:
+    n = (len(baseline), len(candidate))
+    key = statistics.stream_key(settings.policy_digest, rule.id, *n)
+    ratio = statistics.quantile_ratio(baseline, candidate, spec.q, key, settings.alpha)
+    interval, limit = rounded_interval(ratio), round(1 + rule.bound, 9)
+    measured = Measured(
+        method="bootstrap_ratio",
+        n=n,
+        interval=interval,
+        limit=limit,
+        outcome=at_most(interval, limit),
+        what="ratio",
+        counts=f"{n[1]} requests against {n[0]}",
+        p=ratio.p_at_most(limit),
+        enough=rule.min_pass,
+        total=min(n) * scaled(_log_spread(ratio), _log_distance(interval.estimate, limit)),
+        unit="requests on each side",
+    )
+    return conclude(rule, measured)
+
+
+def _log_spread(ratio: statistics.Ratio) -> float:
+    return math.log(ratio.hi / ratio.lo) / 2 if ratio.lo > 0 and math.isfinite(ratio.hi) else math.inf
+
+
+def _log_distance(estimate: float, limit: float) -> float:
+    return math.log(limit / estimate) if math.isfinite(estimate) else math.inf
+
+
+def _runs_disagree(sides: Sides, spec: Quantile, min_compute: int, alpha: float) -> bool:
+    return any(_disagree(side, spec, min_compute, alpha) for side in (sides.baseline, sides.candidate))
+
+
+def _disagree(members: Sequence[Member], spec: Quantile, min_compute: int, alpha: float) -> bool:
+    runs = [pooled_seconds([member], spec.metric) for member in members]
+    return disagree([statistics.quantile_interval(run, spec.q, alpha) for run in runs if len(run) >= min_compute])

@@ -1,0 +1,227 @@
+"""The policy (`infercrane.policy/v1`): which kinds of evidence a stack requires and which rules they must pass.
+
+Typed YAML. An unknown or repeated key is an error that names the line and the nearest valid key; nothing is ignored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from pulumi_infercrane.guard.canonical import digest_bytes
+from pulumi_infercrane.guard.errors import PolicyError
+from pulumi_infercrane.guard.policy_yaml import Node, read_yaml
+from pulumi_infercrane.guard.rule import Rule, RuleForm, Settings
+from pulumi_infercrane.guard.rules import find_kind, known_kinds
+from pulumi_infercrane.guard.times import parse_duration, parse_time
+
+SCHEMA = "infercrane.policy/v1"
+DEFAULT_MIN_DURATION_S = 60.0
+
+_KEYS = (
+    "schema",
+    "service",
+    "alpha",
+    "max_looks",
+    "bootstrap",
+    "min_duration_s",
+    "required_kinds",
+    "slo",
+    "rules",
+    "max_age",
+    "waivers",
+)
+_RULE_KEYS = ("id", "class", "limit", "margin", "min_pass", "min_compute")
+_SLO_KEYS = ("ttft_s", "tpot_s", "e2e_s")
+_WAIVER_KEYS = ("rule", "reason", "owner", "expires_at", "revision_digest")
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """A reviewed exception: one soft rule, one revision, until `expires_at`."""
+
+    rule: str
+    reason: str
+    owner: str
+    expires_at: str
+    revision_digest: str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy with its defaults filled in. `digest` is over the bytes of the file."""
+
+    digest: str
+    source: str
+    service: str
+    rules: tuple[Rule, ...]
+    required: Mapping[str, tuple[str, ...]]
+    """Required kinds by stack name; `default` for every other stack."""
+    max_age: Mapping[str, timedelta]
+    settings: Settings
+    bootstrap: bool = False
+    waivers: tuple[Waiver, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def required_kinds(self, stack: str) -> tuple[str, ...]:
+        """Kinds required in a stack, named in full or by its last part.
+
+        Raises:
+            PolicyError: when the policy says nothing about this stack.
+        """
+        name = stack.rsplit("/", 1)[-1]
+        kinds = self.required.get(name) or self.required.get("default")
+        if kinds is None:
+            raise PolicyError(f"{self.source}: required_kinds says nothing about stack {name!r}: add it, or 'default'")
+        return kinds
+
+
+def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
+    """Read a policy. `source` is the name errors carry.
+
+    Raises:
+        PolicyError: `policy.yaml:12: unknown key 'margn', did you mean 'margin'?`
+    """
+    data = text.encode() if isinstance(text, str) else text
+    root = read_yaml(data, source)
+    fields = root.mapping(_KEYS)
+    if "schema" not in fields or fields["schema"].text() != SCHEMA:
+        raise root.error(f"the first key must be 'schema: {SCHEMA}'")
+    rules = _rules(root, fields)
+    required = _required(root, fields, {rule.kind for rule in rules})
+    digest = digest_bytes(data)
+    min_duration = fields["min_duration_s"].number(0, 86400) if "min_duration_s" in fields else DEFAULT_MIN_DURATION_S
+    return Policy(
+        digest=digest,
+        source=source,
+        service=fields["service"].text() if "service" in fields else "",
+        rules=rules,
+        required=required,
+        max_age=_max_age(fields),
+        settings=Settings(
+            alpha=_alpha(fields),
+            policy_digest=digest,
+            min_duration_s=min_duration,
+            slo=_slo(fields),
+            bounds={rule.id: rule.bound for rule in rules},
+        ),
+        bootstrap="bootstrap" in fields and fields["bootstrap"].boolean(),
+        waivers=_waivers(fields, {rule.id for rule in rules}),
+        notes=_duration_notes(min_duration),
+    )
+
+
+def _alpha(fields: Mapping[str, Node]) -> float:
+    alpha = fields["alpha"].number(0.0001, 0.2) if "alpha" in fields else 0.05
+    looks = fields["max_looks"].integer(1, 100) if "max_looks" in fields else 1
+    return alpha / looks
+
+
+def _duration_notes(min_duration: float) -> tuple[str, ...]:
+    if min_duration >= DEFAULT_MIN_DURATION_S:
+        return ()
+    return (f"lowered_minimum: min_duration_s {min_duration:g} instead of {DEFAULT_MIN_DURATION_S:g}",)
+
+
+def _rules(root: Node, fields: Mapping[str, Node]) -> tuple[Rule, ...]:
+    if "rules" not in fields:
+        raise root.error("there are no rules: without a rule nothing can be promoted")
+    rules: list[Rule] = []
+    for node in fields["rules"].items():
+        rule = _rule(node)
+        if rule.id in {other.id for other in rules}:
+            raise node.error(f"rule {rule.id!r} is written twice")
+        if rule.id == "benchmark.attainment" and "slo" not in fields:
+            raise node.error(f"rule {rule.id!r} needs 'slo' with at least one of {', '.join(_SLO_KEYS)}")
+        rules.append(rule)
+    return tuple(rules)
+
+
+def _rule(node: Node) -> Rule:
+    fields = node.mapping(_RULE_KEYS, required=("id",))
+    identifier = fields["id"].text()
+    kind = _known(fields["id"], identifier.partition(".")[0], f"rule {identifier!r}")
+    form = find_kind(kind).form(identifier)
+    if form is None:
+        raise fields["id"].error(
+            f"no rule {identifier!r}; a rule of kind {kind} looks like {find_kind(kind).example!r}"
+        )
+    min_pass = fields["min_pass"].integer(1, 10**7) if "min_pass" in fields else form.min_pass
+    min_compute = fields["min_compute"].integer(1, 10**7) if "min_compute" in fields else form.min_compute
+    return Rule(
+        id=identifier,
+        kind=kind,
+        hard=fields["class"].choice("H", "S") == "H" if "class" in fields else form.hard,
+        relative=form.bound == "margin",
+        bound=_bound(identifier, fields, form),
+        min_pass=min_pass,
+        min_compute=min_compute,
+        notes=_lowered("min_pass", min_pass, form.min_pass) + _lowered("min_compute", min_compute, form.min_compute),
+    )
+
+
+def _bound(identifier: str, fields: Mapping[str, Node], form: RuleForm) -> float:
+    wrong = "margin" if form.bound == "limit" else "limit"
+    if wrong in fields:
+        raise fields[wrong].error(f"rule {identifier!r} takes {form.bound!r}, not {wrong!r}")
+    return fields[form.bound].number(0, 100) if form.bound in fields else form.default
+
+
+def _lowered(name: str, value: int, default: int) -> tuple[str, ...]:
+    return (f"lowered_minimum: {name} {value} instead of {default}",) if value < default else ()
+
+
+def _known(node: Node, kind: str, what: str) -> str:
+    if kind not in known_kinds():
+        raise node.error(f"{what}: this version measures {' and '.join(known_kinds())} only, not {kind!r}")
+    return kind
+
+
+def _required(root: Node, fields: Mapping[str, Node], with_rules: set[str]) -> Mapping[str, tuple[str, ...]]:
+    if "required_kinds" not in fields:
+        raise root.error("required_kinds is missing: a policy that requires nothing would promote everything")
+    node = fields["required_kinds"]
+    by_stack = {"default": node} if node.is_list else node.mapping()
+    if not by_stack:
+        raise node.error("required_kinds is empty: a policy that requires nothing would promote everything")
+    return {stack: _kinds(kinds, with_rules) for stack, kinds in by_stack.items()}
+
+
+def _kinds(node: Node, with_rules: set[str]) -> tuple[str, ...]:
+    kinds = tuple(_known(item, item.text(), "required_kinds") for item in node.items())
+    if not kinds:
+        raise node.error("required_kinds is empty: a policy that requires nothing would promote everything")
+    for kind in kinds:
+        if kind not in with_rules:
+            raise node.error(
+                f"kind {kind!r} is required but no rule judges it: add one like {find_kind(kind).example!r}"
+            )
+    return tuple(sorted(set(kinds)))
+
+
+def _max_age(fields: Mapping[str, Node]) -> Mapping[str, timedelta]:
+    ages = {kind: find_kind(kind).max_age for kind in known_kinds()}
+    given = fields["max_age"].mapping(known_kinds()) if "max_age" in fields else {}
+    return ages | {kind: node.parsed(parse_duration) for kind, node in given.items()}
+
+
+def _slo(fields: Mapping[str, Node]) -> Mapping[str, float]:
+    if "slo" not in fields:
+        return {}
+    slo = fields["slo"].mapping(_SLO_KEYS)
+    if not slo:
+        raise fields["slo"].error(f"slo is empty: give at least one of {', '.join(_SLO_KEYS)} in seconds")
+    return {name: node.number(1e-6, 600) for name, node in slo.items()}
+
+
+def _waivers(fields: Mapping[str, Node], rules: set[str]) -> tuple[Waiver, ...]:
+    if "waivers" not in fields:
+        return ()
+    return tuple(_waiver(node, rules) for node in fields["waivers"].items())
+
+
+def _waiver(node: Node, rules: set[str]) -> Waiver:
+    fields = node.mapping(_WAIVER_KEYS, required=_WAIVER_KEYS)
+    fields["expires_at"].parsed(parse_time)
+    if fields["rule"].text() not in rules:
+        raise fields["rule"].error(f"a waiver for {fields['rule'].text()!r}, which is not among the rules")
+    return Waiver(**{name: value.text() for name, value in fields.items()})

@@ -1,0 +1,88 @@
+"""Judging shares of requests: of the candidate alone, and against the baseline."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from pulumi_infercrane.guard import statistics
+from pulumi_infercrane.guard.evidence.records import Request
+from pulumi_infercrane.guard.rule import (
+    Finding,
+    Measured,
+    Member,
+    Rule,
+    Sides,
+    at_most,
+    conclude,
+    disagree,
+    ids,
+    in_conflict,
+    rounded_interval,
+    scaled,
+)
+
+Bad = Callable[[Request], bool]
+Count = tuple[int, int]
+
+
+def failed(request: Request) -> bool:
+    """The request did not end with a complete answer."""
+    return not request.ok
+
+
+def count(members: Sequence[Member], bad: Bad) -> Count:
+    """Bad and attempted requests over several runs."""
+    requests = [request for member in members for request in member.record.requests]
+    return sum(bad(request) for request in requests), len(requests)
+
+
+def judge_share(rule: Rule, members: Sequence[Member], bad: Bad, limit: float, alpha: float) -> Finding:
+    """The pooled share of bad requests against an absolute limit. A run that fails by itself stands, pooled or not."""
+    counts = [count([member], bad) for member in members]
+    findings = [_share(rule, one, limit, alpha) for one in (count(members, bad), *counts)]
+    finding = next((one for one in findings if one.outcome == "fail"), findings[0])
+    if finding.outcome != "fail" and disagree([statistics.proportion(k, n, alpha) for k, n in counts]):
+        finding = in_conflict(finding)
+    return replace(finding, evidence=ids(members))
+
+
+def judge_difference(rule: Rule, sides: Sides, alpha: float) -> Finding:
+    """The share of failed requests against the baseline's."""
+    (kb, nb), (kc, nc) = count(sides.baseline, failed), count(sides.candidate, failed)
+    difference = statistics.unpaired_difference(kb, nb, kc, nc, alpha)
+    interval, n = rounded_interval(difference), min(nb, nc)
+    z = statistics.normal_quantile(alpha)
+    measured = Measured(
+        method="newcombe",
+        n=(nb, nc),
+        interval=interval,
+        limit=rule.bound,
+        outcome=at_most(interval, rule.bound),
+        what="difference",
+        counts=f"{kc} of {nc} requests failed against {kb} of {nb}",
+        p=statistics.normal_tail((difference.estimate - rule.bound) / difference.se),
+        enough=math.ceil(z * z * (1 - rule.bound) / rule.bound) if rule.bound else n + 1,
+        total=n * scaled(z * difference.se, interval.estimate - rule.bound),
+        unit="requests on each side",
+    )
+    return replace(conclude(rule, measured), evidence=ids(sides.all))
+
+
+def _share(rule: Rule, counted: Count, limit: float, alpha: float) -> Finding:
+    k, n = counted
+    interval = rounded_interval(statistics.proportion(k, n, alpha))
+    spread = statistics.normal_quantile(alpha) * math.sqrt(limit * (1 - limit))
+    measured = Measured(
+        method="clopper_pearson",
+        n=(n,),
+        interval=interval,
+        limit=limit,
+        outcome=at_most(interval, limit),
+        what="share",
+        counts=f"{k} of {n} requests",
+        p=statistics.binomial_at_least(k, n, limit),
+        enough=statistics.clean_minimum(limit, alpha) if limit else n + 1,
+        total=scaled(spread, interval.estimate - limit),
+        unit="requests",
+    )
+    return conclude(rule, measured)

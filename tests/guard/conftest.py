@@ -1,0 +1,204 @@
+"""Builders of evidence folders: small files as a measuring tool would write them, sealed and hashed."""
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulumi_infercrane.guard import Decision, decide, load_evidence, load_policy
+from pulumi_infercrane.guard.evidence import revision_digest, seal
+
+DIGEST = "sha256:" + "d" * 64
+STARTED, ENDED, AS_OF = "2026-11-30T04:00:00Z", "2026-11-30T04:02:00Z", "2026-11-30T05:00:00Z"
+
+POLICY = """\
+schema: infercrane.policy/v1
+required_kinds: [benchmark, quality]
+rules:
+  - {id: benchmark.error_fraction, limit: 0.05}
+  - {id: benchmark.ttft_p95, margin: 1.0, min_pass: 100, min_compute: 100}
+  - {id: quality.basics, margin: 0.05, min_pass: 60}
+"""
+
+
+def subject_of(name: str, **changes: Any) -> dict[str, Any]:
+    """A revision that differs from others by its engine's arguments."""
+    arguments = "sha256:" + hashlib.sha256(name.encode()).hexdigest()
+    subject: dict[str, Any] = {
+        "model": {"source": "file:model.gguf", "weights_digest": DIGEST},
+        "tokenizer_digest": DIGEST,
+        "chat_template_sha": DIGEST,
+        "runtime": {"image": DIGEST},
+        "engine": {"name": "llama.cpp", "version": "b1", "args_digest": arguments},
+        "accelerator": {"vendor": "cpu", "sku": "host", "count": 1},
+        "parallelism": {"tp": 1, "pp": 1, "dp": 1, "ep": 1},
+        "provider": "local",
+        "region": "local",
+    }
+    subject |= changes
+    return subject | {"revision_digest": revision_digest(subject)}
+
+
+def seconds(n: int, seed: int = 1, scale: float = 1.0) -> list[float]:
+    """Plausible times to the first token."""
+    source = random.Random(seed)
+    return [round(scale * source.lognormvariate(-3, 0.4), 6) for _ in range(n)]
+
+
+class Folder:
+    """An evidence folder under construction. Sides are told apart by the names of their revisions."""
+
+    def __init__(self, root: Path, candidate: str = "r2", baseline: str = "r1") -> None:
+        self.root = root
+        self.subjects = {"candidate": subject_of(candidate), "baseline": subject_of(baseline)}
+        self.policy = POLICY
+
+    @property
+    def candidate(self) -> str:
+        return str(self.subjects["candidate"]["revision_digest"])
+
+    @property
+    def baseline(self) -> str:
+        return str(self.subjects["baseline"]["revision_digest"])
+
+    def benchmark(
+        self,
+        role: str,
+        ttft: Sequence[float] | None = None,
+        failed: int = 0,
+        name: str = "",
+        header: dict[str, Any] | None = None,
+        change: Callable[[dict[str, Any]], None] | None = None,
+        lines: Callable[[list[dict[str, Any]]], None] | None = None,
+    ) -> Path:
+        """A run in which the last `failed` requests got no answer."""
+        ttft = seconds(150) if ttft is None else ttft
+        records = [request(index, value, ok=index < len(ttft) - failed) for index, value in enumerate(ttft)]
+        if lines:
+            lines(records)
+        head = {"concurrency": 2, "load_model": "closed", "streaming": True, "warmup": 4} | (header or {})
+        scenario = {"id": "chat-short", "dataset_digest": DIGEST, "load_model": "closed", "concurrency": 2}
+        return self._write("benchmark", role, name or f"benchmark-{role}", head, records, scenario, len(ttft), change)
+
+    def quality(
+        self,
+        role: str,
+        scores: Sequence[float] = (1.0,) * 60,
+        name: str = "",
+        header: dict[str, Any] | None = None,
+        change: Callable[[dict[str, Any]], None] | None = None,
+        lines: Callable[[list[dict[str, Any]]], None] | None = None,
+    ) -> Path:
+        """One pass over the items of task `basics`, or of `header["task"]`."""
+        records = [answer(index, score) for index, score in enumerate(scores)]
+        if lines:
+            lines(records)
+        head = {"task": "basics", "metric": "contains", "tasks_digest": DIGEST} | (header or {})
+        return self._write(
+            "quality", role, name or f"quality-{role}", head, records, {"id": head["task"]}, len(scores), change
+        )
+
+    def both(self, **candidate: Any) -> "Folder":
+        """All four measurements, the candidate as good as the baseline."""
+        for role in ("baseline", "candidate"):
+            self.benchmark(role, seconds(150, seed=len(role)))
+            self.quality(role)
+        return self
+
+    def decide(self, **changes: Any) -> Decision:
+        """The decision on what the folder holds now."""
+        policy = load_policy(changes.pop("policy", self.policy))
+        evidence = changes.pop("evidence", None) or load_evidence(self.root)
+        asked = {"service": "chat", "stack": "dev", "as_of": AS_OF, "candidate": self.candidate, "baseline": self.baseline}
+        return decide(policy, evidence, **(asked | changes))
+
+    def _write(
+        self,
+        kind: str,
+        role: str,
+        name: str,
+        header: dict[str, Any],
+        records: list[dict[str, Any]],
+        scenario: dict[str, Any],
+        planned: int,
+        change: Callable[[dict[str, Any]], None] | None,
+    ) -> Path:
+        subject = self.subjects[role]
+        common = {
+            "schema": f"infercrane.{kind}/v1",
+            "tool_version": "0.1",
+            "revision_digest": subject["revision_digest"],
+            "planned": planned,
+            "started_at": STARTED,
+            "ended_at": ENDED,
+        }
+        raw = "".join(json.dumps(line) + "\n" for line in [common | header, *records]).encode()
+        return self.write_raw(kind, role, name, raw, scenario, planned, change)
+
+    def write_raw(
+        self,
+        kind: str,
+        role: str,
+        name: str,
+        raw: bytes,
+        scenario: dict[str, Any] | None = None,
+        planned: int = 150,
+        change: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Path:
+        """Any bytes as the primary file of a sealed envelope."""
+        self.root.mkdir(exist_ok=True, parents=True)
+        (self.root / f"{name}.{kind}.jsonl").write_bytes(raw)
+        envelope = self.envelope(kind, role, f"{name}.{kind}.jsonl", raw, scenario or {"id": "chat-short"}, planned)
+        if change:
+            change(envelope)
+        path = self.root / f"{name}.evidence.json"
+        path.write_text(json.dumps(seal(envelope)))
+        return path
+
+    def envelope(
+        self, kind: str, role: str, path: str, raw: bytes, scenario: dict[str, Any], planned: int
+    ) -> dict[str, Any]:
+        file = {
+            "part": "primary",
+            "path": path,
+            "sha256": hashlib.sha256(raw).hexdigest(),
+            "size": len(raw),
+            "media": "application/jsonl",
+            "tool": "infercrane",
+            "tool_version": "0.1",
+        }
+        return {
+            "schema": "infercrane.evidence/v1",
+            "kind": kind,
+            "role": role,
+            "files": [file],
+            "subject": self.subjects[role],
+            "scenario": scenario,
+            "window": {"started_at": STARTED, "ended_at": ENDED},
+            "planned": {"requests": planned},
+        }
+
+
+def request(index: int, ttft: float, ok: bool = True) -> dict[str, Any]:
+    """One line of a benchmark file: 48 tokens at 10 ms each."""
+    line: dict[str, Any] = {"id": f"{index:04d}", "block": index // 25, "start_s": index * 0.5}
+    if not ok:
+        return line | {"outcome": "http_error", "error": "503"}
+    figures = {"ttft_s": ttft, "tpot_s": 0.01, "e2e_s": ttft + 0.47, "in_tokens": 30, "out_tokens": 48}
+    return line | figures | {"token_source": "usage", "outcome": "complete", "finish_reason": "length"}
+
+
+def answer(index: int, score: float) -> dict[str, Any]:
+    """One line of a quality file; the text depends on item and score."""
+    text = hashlib.sha256(f"{index} {score}".encode()).hexdigest()
+    line = {"id": f"{index:04d}", "score": score, "outcome": "complete", "finish_reason": "stop"}
+    return line | {"empty": False, "text_sha256": text}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "evidence")
