@@ -1,0 +1,56 @@
+"""Collectors: measure the candidate and the active revision under the same load, and write evidence about both.
+
+One module per kind of evidence, found by its name: a module that exposes `KIND`, `Plan` (a frozen dataclass) and
+`async collect(candidate, baseline, *, out, plan, progress)`. A measurement that was cut short writes nothing.
+"""
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pulumi_infercrane.guard.collect.target import CollectError, Progress, Target
+
+__all__ = ["CollectError", "Collector", "Progress", "Target", "find", "kinds"]
+
+
+@dataclass(frozen=True)
+class Collector:
+    """What measures one kind of evidence. `collect` returns the paths of the envelopes, candidate first."""
+
+    kind: str
+    plan_type: type
+    collect: Callable[..., Coroutine[Any, Any, list[Path]]]
+
+    def plan(self, given: Mapping[str, Any]) -> Any:
+        """The plan of this kind, from those of the given values it knows; the rest keep their defaults.
+
+        Raises:
+            CollectError: when a value without a default is missing, or a value is out of range.
+        """
+        fields = dataclasses.fields(self.plan_type)
+        missing = [field.name for field in fields if field.name not in given and field.default is dataclasses.MISSING]
+        if missing:
+            raise CollectError(f"{self.kind}: {', '.join(missing)} must be given")
+        return self.plan_type(**{field.name: given[field.name] for field in fields if field.name in given})
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds of evidence that can be measured, sorted."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(name for name in names if hasattr(importlib.import_module(f"{__name__}.{name}"), "KIND"))
+
+
+def find(kind: str) -> Collector:
+    """The collector of a kind.
+
+    Raises:
+        CollectError: when there is none.
+    """
+    if kind not in kinds():
+        raise CollectError(f"evidence of kind {kind!r} cannot be measured, only {', '.join(kinds())}")
+    module = importlib.import_module(f"{__name__}.{kind}")
+    return Collector(module.KIND, module.Plan, module.collect)

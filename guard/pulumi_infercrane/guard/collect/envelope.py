@@ -1,0 +1,143 @@
+"""Writing evidence: raw records and the envelope that vouches for them, complete or not at all."""
+
+import hashlib
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pulumi_infercrane.guard.collect.load import Comparison, Side
+from pulumi_infercrane.guard.collect.target import CollectError
+from pulumi_infercrane.guard.evidence import seal
+from pulumi_infercrane.guard.times import format_time
+
+TOOL = "infercrane"
+TOOL_VERSION = "0.1"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a collector has to say about one side: header fields of its own and one record per request."""
+
+    header: Mapping[str, Any]
+    records: tuple[Mapping[str, Any], ...]
+
+
+def write_evidence(
+    out: Path,
+    *,
+    kind: str,
+    comparison: Comparison,
+    scenario: Mapping[str, Any],
+    findings: Mapping[str, Findings],
+) -> list[Path]:
+    """Write both sides below `out` and return the envelopes; `findings` is by role.
+
+    The envelopes come last, when everything they vouch for is on disk.
+
+    Raises:
+        CollectError: when the folder cannot be written.
+    """
+    try:
+        raw = {role: _write_raw(out, kind, role, side, comparison, findings[role]) for role, side in comparison.sides}
+        return [
+            _write_envelope(raw[role], kind, role, side, comparison, scenario, len(findings[role].records))
+            for role, side in comparison.sides
+        ]
+    except OSError as error:
+        raise CollectError(f"{out}: evidence cannot be written: {error.strerror}") from error
+
+
+def _write_raw(out: Path, kind: str, role: str, side: Side, comparison: Comparison, findings: Findings) -> Path:
+    folder = out / side.target.label
+    folder.mkdir(parents=True, exist_ok=True)
+    header = {
+        "schema": f"infercrane.{kind}/v1",
+        "tool_version": TOOL_VERSION,
+        "revision_digest": side.target.revision_digest,
+        "planned": len(findings.records),
+        **findings.header,
+        **_window(comparison),
+    }
+    path = _free_path(folder, f"{kind}-{role}-{_stamp(comparison.ended_at)}", f".{kind}.jsonl")
+    _write_whole(path, _json_lines([header, *findings.records]))
+    return path
+
+
+def _write_envelope(
+    raw: Path, kind: str, role: str, side: Side, comparison: Comparison, scenario: Mapping[str, Any], planned: int
+) -> Path:
+    envelope = {
+        "schema": "infercrane.evidence/v1",
+        "kind": kind,
+        "role": role,
+        "files": [_file(raw)],
+        "subject": {**side.target.subject, "revision_digest": side.target.revision_digest},
+        "scenario": {**scenario, "path": "replica-direct", "replicas": 1},
+        "window": _window(comparison),
+        "runner": {"host": _runner(), "clock_offset_ms": 0},
+        "planned": {"requests": planned},
+        "probes": {"before": side.before, "after": side.after},
+    }
+    path = raw.with_name(raw.name.removesuffix(f".{kind}.jsonl") + ".evidence.json")
+    _write_whole(path, json.dumps(seal(envelope), indent=2).encode() + b"\n")
+    return path
+
+
+def _file(path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
+    return {
+        "part": "primary",
+        "path": path.name,
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "size": len(data),
+        "media": "application/jsonl",
+        "tool": TOOL,
+        "tool_version": TOOL_VERSION,
+    }
+
+
+def _window(comparison: Comparison) -> dict[str, str]:
+    return {"started_at": format_time(comparison.started_at), "ended_at": format_time(comparison.ended_at)}
+
+
+def _stamp(time: datetime) -> str:
+    return time.strftime("%Y%m%dt%H%M%SZ").lower().replace("z", "Z")
+
+
+def _runner() -> str:
+    """The measuring machine, recognisable but not named."""
+    return "host-" + hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
+
+
+def _json_lines(records: Iterable[Mapping[str, Any]]) -> bytes:
+    return b"".join(json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in records)
+
+
+def _free_path(folder: Path, stem: str, suffix: str) -> Path:
+    """Two runs may end within one second; none may replace the other."""
+    path, number = folder / f"{stem}{suffix}", 1
+    while path.exists():
+        number += 1
+        path = folder / f"{stem}-{number}{suffix}"
+    return path
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """The file appears under its name with all its bytes on disk, or not at all."""
+    descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), 0o644)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(scratch).replace(path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise

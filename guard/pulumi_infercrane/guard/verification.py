@@ -1,0 +1,84 @@
+"""Computing a recorded decision again, from the policy and the evidence it names."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pulumi_infercrane.guard.decision import Decision, bootstrap, decide, rollback
+from pulumi_infercrane.guard.errors import GuardError
+from pulumi_infercrane.guard.evidence.folder import EvidenceSet
+from pulumi_infercrane.guard.policy import Policy
+
+
+def recompute(
+    record: Mapping[str, Any], policy: Policy, evidence: EvidenceSet, history: Sequence[Mapping[str, Any]] = ()
+) -> Decision:
+    """The decision that the recorded inputs give now. `evidence` may hold more than the record saw.
+
+    Raises:
+        GuardError: when evidence or an earlier decision it names is not at hand, or its type is not known.
+    """
+    common = {name: record[name] for name in ("service", "stack", "as_of")}
+    common["previous_decision_id"] = record.get("prev_decision_id", "")
+    if record["decision_type"] == "bootstrap":
+        return bootstrap(policy, candidate=record["candidate"], **common)
+    if record["decision_type"] == "rollback":
+        return _rollback_again(record, common)
+    if record["decision_type"] != "promotion":
+        raise GuardError(f"decisions of type {record['decision_type']!r} are not known to this version")
+    return decide(
+        policy,
+        seen_by(record, evidence),
+        candidate=record["candidate"],
+        baseline=record["baseline"],
+        history=_named(record["history"], history),
+        **common,
+    )
+
+
+def _rollback_again(record: Mapping[str, Any], common: Mapping[str, Any]) -> Decision:
+    return rollback(
+        target=record["candidate"],
+        active=record["baseline"],
+        policy_digest=record["policy_digest"],
+        reason=record["reasons"][0].removeprefix("rollback: "),
+        **common,
+    )
+
+
+def seen_by(record: Mapping[str, Any], evidence: EvidenceSet) -> EvidenceSet:
+    """The pieces a record saw, by the digest of their envelopes.
+
+    Raises:
+        GuardError: when one of them is not there, or not as it was.
+    """
+    wanted = Counter(entry["sha256"] for entry in record["evidence"])
+    found = []
+    for item in evidence.items:
+        if wanted[item.sha256] > 0:
+            wanted[item.sha256] -= 1
+            found.append(item)
+    missing = sorted(+wanted)
+    if missing:
+        raise GuardError(f"evidence {missing[0][:19]}… is gone or was changed ({len(missing)} of them)")
+    return EvidenceSet(tuple(found))
+
+
+def _named(identifiers: Sequence[str], history: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    by_id = {record["decision_id"]: record for record in history}
+    missing = [identifier for identifier in identifiers if identifier not in by_id]
+    if missing:
+        raise GuardError(f"earlier decision {missing[0][:19]}… is needed: give the ledger that holds it")
+    return [by_id[identifier] for identifier in identifiers]
+
+
+def differences(recorded: Any, again: Any, path: str = "") -> Iterator[str]:
+    """Fields in which two JSON values differ, as `rules[1].estimate: 0.5 recorded, 0.6 computed`."""
+    if isinstance(recorded, Mapping) and isinstance(again, Mapping):
+        for key in sorted(recorded.keys() | again.keys()):
+            yield from differences(recorded.get(key), again.get(key), f"{path}.{key}".lstrip("."))
+    elif isinstance(recorded, list) and isinstance(again, list) and len(recorded) == len(again):
+        for index, (one, other) in enumerate(zip(recorded, again, strict=True)):
+            yield from differences(one, other, f"{path}[{index}]")
+    elif recorded != again:
+        yield f"{path}: {recorded!r} recorded, {again!r} computed"

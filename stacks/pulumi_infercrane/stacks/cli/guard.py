@@ -1,0 +1,266 @@
+"""`infercrane guard …`: the Release Guard on files alone. Needs no stack, no network, no Pulumi."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec
+
+import click
+
+from pulumi_infercrane.guard import (
+    Decision,
+    EvidenceSet,
+    GuardError,
+    Ledger,
+    LedgerError,
+    Policy,
+    PolicyError,
+    decide,
+    load_evidence,
+    load_policy,
+)
+from pulumi_infercrane.guard.canonical import canonical_bytes
+from pulumi_infercrane.guard.reasons import Inadmissible
+from pulumi_infercrane.guard.report import text
+from pulumi_infercrane.guard.strict_json import parse
+from pulumi_infercrane.guard.times import format_time
+from pulumi_infercrane.guard.verification import differences, recompute
+
+EXIT_CODES = {"promote": 0, "reject": 3, "insufficient_evidence": 4}
+DIFFERENT, UNUSABLE = 1, 2
+
+_File = click.Path(dir_okay=False, path_type=Path)
+_Folder = click.Path(file_okay=False, path_type=Path)
+P = ParamSpec("P")
+
+
+def _unusable_input(command: Callable[P, None]) -> Callable[P, None]:
+    """Policy, evidence or record cannot be used: one line and exit code 2, never a verdict."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except GuardError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(UNUSABLE)
+
+    return wrapped
+
+
+@click.group("guard")
+def command() -> None:
+    """Judge evidence files against a policy, offline.
+
+    \b
+    Exit codes of check: 0 promote, 3 reject, 4 insufficient evidence, 2 unusable input, 1 internal error.
+
+    \b
+    Example:
+      infercrane guard check --evidence evidence/ --policy policy.yaml
+    """
+
+
+@command.command("check")
+@click.option("--evidence", "folder", type=_Folder, required=True, help="Folder with *.evidence.json, searched below.")
+@click.option("--policy", "policy_file", type=_File, required=True, help="Policy file.")
+@click.option("--candidate", help="Revision digest; not needed when the evidence knows only one candidate.")
+@click.option("--baseline", help="Revision digest; not needed when the evidence knows only one baseline.")
+@click.option("--service", help="Service; default: the policy's.")
+@click.option("--stack", default="default", show_default=True, help="Stack whose required kinds apply.")
+@click.option("--as-of", help="Time freshness is judged at, like 2026-11-30T05:00:00Z; default: now.")
+@click.option("--ledger", type=_File, help="Ledger with earlier decisions.")
+@click.option("--out", type=_File, help="Write the decision record here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the decision record instead of the report.")
+@click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict; unusable input still exits 2.")
+@_unusable_input
+def check(
+    folder: Path,
+    policy_file: Path,
+    candidate: str | None,
+    baseline: str | None,
+    service: str | None,
+    stack: str,
+    as_of: str | None,
+    ledger: Path | None,
+    out: Path | None,
+    as_json: bool,
+    exit_zero: bool,
+) -> None:
+    """Decide whether a candidate may take over, and say why.
+
+    \b
+    Example:
+      infercrane guard check --evidence evidence/ --policy policy.yaml --out decision.json
+    """
+    policy, evidence = _policy(policy_file), load_evidence(folder)
+    decision = decide(
+        policy,
+        evidence,
+        service=service or policy.service or "default",
+        stack=stack,
+        candidate=candidate or _only("candidate", evidence),
+        baseline=baseline or _only("baseline", evidence),
+        as_of=as_of or format_time(datetime.now(UTC)),
+        history=_history(ledger),
+    )
+    if out:
+        _write(out, decision.canonical)
+    _show(decision, evidence, as_json)
+    sys.exit(0 if exit_zero else EXIT_CODES[decision.verdict])
+
+
+@command.command("explain")
+@click.argument("file", type=_File)
+@_unusable_input
+def explain(file: Path) -> None:
+    """Explain a decision from its record alone.
+
+    \b
+    Example:
+      infercrane guard explain decision.json
+    """
+    click.echo(text.render(_record(file)))
+
+
+@command.command("verify")
+@click.argument("file", type=_File)
+@click.option("--evidence", "folder", type=_Folder, required=True, help="Folder with the evidence that was judged.")
+@click.option("--policy", "policy_file", type=_File, required=True, help="Policy file that was used.")
+@click.option("--ledger", type=_File, help="Ledger with earlier decisions the record names.")
+@_unusable_input
+def verify(file: Path, folder: Path, policy_file: Path, ledger: Path | None) -> None:
+    """Compute a decision again and compare it byte by byte: exit 0 when equal, 1 when not.
+
+    FILE is a decision record, or a whole ledger: then its chain is checked too, and every decision that was made
+    with this policy and whose evidence is still there is computed again.
+
+    \b
+    Example:
+      infercrane guard verify decision.json --evidence evidence/ --policy policy.yaml
+    """
+    policy, evidence = _policy(policy_file), load_evidence(folder)
+    if _is_ledger(file):
+        equal = _verify_ledger(file, policy, evidence)
+    else:
+        equal = _verify_record(_record(file), policy, evidence, _history(ledger))
+    sys.exit(0 if equal else DIFFERENT)
+
+
+def _policy(file: Path) -> Policy:
+    return load_policy(_read(file), source=str(file))
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise PolicyError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+def _only(role: str, evidence: EvidenceSet) -> str:
+    """The one revision digest the evidence holds in a role."""
+    found = sorted(
+        {
+            item.envelope.subject.revision_digest
+            for item in evidence.items
+            if item.envelope and item.envelope.role == role
+        }
+    )
+    if len(found) == 1:
+        return found[0]
+    listed = "".join(f"\n  {digest}" for digest in found) or " none"
+    raise GuardError(f"say with --{role} which revision is meant; the evidence has:{listed}")
+
+
+def _history(ledger: Path | None) -> list[Mapping[str, Any]]:
+    return [entry.decision for entry in Ledger(ledger).entries()] if ledger else []
+
+
+def _show(decision: Decision, evidence: EvidenceSet, as_json: bool) -> None:
+    if as_json:
+        click.echo(decision.canonical)
+        return
+    click.echo(text.render(decision.record))
+    if evidence.problem_lines:
+        click.echo("\n" + text.problems(evidence.problem_lines))
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Whole or not at all: a reader never sees half a record."""
+    temporary = file.with_name(file.name + ".new")
+    try:
+        with temporary.open("wb") as stream:
+            stream.write(data + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(file)
+    except OSError as error:
+        raise GuardError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def _record(file: Path) -> Mapping[str, Any]:
+    try:
+        record = parse(_read(file))
+    except Inadmissible as error:
+        raise GuardError(f"{file}: not a decision record: {error.problem}") from error
+    if not isinstance(record, dict) or record.get("schema") != "infercrane.decision/v1":
+        raise GuardError(f"{file}: not a decision record (infercrane.decision/v1)")
+    return record
+
+
+def _is_ledger(file: Path) -> bool:
+    first, _, _ = _read(file).partition(b"\n")
+    try:
+        value = parse(first)
+    except Inadmissible:
+        return file.suffix == ".jsonl"
+    return isinstance(value, dict) and value.get("schema") == "infercrane.ledger/v1"
+
+
+def _verify_record(
+    record: Mapping[str, Any], policy: Policy, evidence: EvidenceSet, history: Sequence[Mapping[str, Any]]
+) -> bool:
+    name = text.short(record["decision_id"])
+    try:
+        again = recompute(record, policy, evidence, history)
+    except GuardError as error:
+        click.echo(f"{name}: cannot be computed again: {error}")
+        return False
+    if canonical_bytes(record) == again.canonical:
+        click.echo(f"{name}: equal")
+        return True
+    click.echo(f"{name}: different")
+    for line in differences(record, again.record):
+        click.echo(f"  {line}")
+    return False
+
+
+def _verify_ledger(file: Path, policy: Policy, evidence: EvidenceSet) -> bool:
+    history: list[Mapping[str, Any]] = []
+    equal = True
+    try:
+        for entry in Ledger(file).entries():
+            equal = _verify_entry(entry.decision, policy, evidence, history) and equal
+            history.append(entry.decision)
+    except LedgerError as error:
+        click.echo(str(error))
+        return False
+    click.echo(f"chain of {len(history)} entries: whole")
+    return equal
+
+
+def _verify_entry(
+    record: Mapping[str, Any], policy: Policy, evidence: EvidenceSet, history: Sequence[Mapping[str, Any]]
+) -> bool:
+    here = {item.sha256 for item in evidence.items}
+    if record["policy_digest"] != policy.digest:
+        click.echo(f"{text.short(record['decision_id'])}: not computed again, it was made with another policy")
+        return True
+    if any(piece["sha256"] not in here for piece in record["evidence"]):
+        click.echo(f"{text.short(record['decision_id'])}: not computed again, its evidence is not here")
+        return True
+    return _verify_record(record, policy, evidence, history)
