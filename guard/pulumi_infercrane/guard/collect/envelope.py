@@ -107,7 +107,7 @@ def _window(comparison: Comparison) -> dict[str, str]:
 
 
 def _stamp(time: datetime) -> str:
-    return time.strftime("%Y%m%dt%H%M%SZ").lower().replace("z", "Z")
+    return time.strftime("%Y%m%dT%H%M%SZ")
 
 
 def _runner() -> str:

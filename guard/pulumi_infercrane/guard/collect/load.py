@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 
@@ -21,6 +21,9 @@ from pulumi_infercrane.guard.collect.target import CollectError, Progress, Targe
 
 LARGEST_BLOCK = 20
 FEWEST_BLOCKS = 4
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,8 @@ class _Run:
         return await _closed_loop(questions, self.load.concurrency, ask_one)
 
 
-async def _closed_loop[T, R](items: Sequence[T], concurrency: int, run: Callable[[T], Awaitable[R]]) -> list[R]:
-    results: dict[int, R] = {}
+async def _closed_loop(items: Sequence[_T], concurrency: int, run: Callable[[_T], Awaitable[_R]]) -> list[_R]:
+    results: dict[int, _R] = {}
     waiting = iter(enumerate(items))
 
     async def work() -> None:

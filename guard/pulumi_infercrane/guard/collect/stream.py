@@ -68,8 +68,8 @@ class Answer:
     in_tokens: int | None = None
     cached_tokens: int | None = None
     out_tokens: int = 0
-    token_source: str = "events"
-    """`usage` when the server counted the tokens, else `events`."""
+    counted_by_server: bool = False
+    """Whether `out_tokens` is the server's count; else it is the number of events with text."""
     finish_reason: str | None = None
     error: str | None = None
     fingerprint: str | None = None
@@ -77,6 +77,10 @@ class Answer:
     @property
     def complete(self) -> bool:
         return self.outcome == "complete"
+
+    @property
+    def token_source(self) -> str:
+        return "usage" if self.counted_by_server else "events"
 
     @property
     def tpot_s(self) -> float | None:
@@ -110,7 +114,7 @@ async def ask(session: aiohttp.ClientSession, base_url: str, chat: Chat, patienc
                 return Answer("http_error", error=str(response.status))
             async for payload in _data_lines(response.content):
                 silence.reschedule(clock() + patience.gap_s)
-                reading.take(json.loads(payload), time.perf_counter())
+                reading.take(_mapping(json.loads(payload)), time.perf_counter())
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         return Answer("connect_failed", error=type(error).__name__)
     except TimeoutError:
@@ -149,15 +153,14 @@ class _Reading:
     error: str | None = None
     fingerprint: str | None = None
 
-    def take(self, event: Any, at: float) -> None:
-        """Raises ValueError when the event is no object of the expected shape."""
-        if not isinstance(event, dict):
-            raise ValueError("an event that is no object")
-        if "error" in event:
+    def take(self, event: dict[str, Any], at: float) -> None:
+        """Note what an event of the stream brought; `at` is when it arrived."""
+        if event.get("error") is not None:
             self.error = _error_class(event["error"])
         self.fingerprint = self.fingerprint or _text_or_none(event.get("system_fingerprint"))
         self.usage = _mapping(event.get("usage")) or self.usage
-        for choice in event.get("choices") or ():
+        choices = event.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
             self._take_choice(_mapping(choice), at)
 
     def _take_choice(self, choice: dict[str, Any], at: float) -> None:
@@ -190,7 +193,7 @@ class _Reading:
             in_tokens=_count(self.usage.get("prompt_tokens")),
             cached_tokens=_count(_mapping(self.usage.get("prompt_tokens_details")).get("cached_tokens")),
             out_tokens=self.events if counted is None else counted,
-            token_source="events" if counted is None else "usage",
+            counted_by_server=counted is not None,
             finish_reason=self.finish_reason,
             fingerprint=self.fingerprint,
         )
