@@ -9,7 +9,7 @@ from pulumi_infercrane.components.place import Place
 
 def clean(root: Path, keep: Sequence[str] = ()) -> None:
     """Stop what runs in the demo's place, then remove `root` but for the files named in `keep`."""
-    from pulumi_infercrane.components.supervision import stop_all
+    from pulumi_infercrane.components.supervision.stopping import stop_all
 
     for place in (root / "state").glob("*.*"):
         stop_all(Place(place).root)

@@ -93,7 +93,7 @@ class Teller:
         )
         self.steps.append(step)
         print(f"        → {step.verdict}; {step.active_after} serves ({step.seconds} s)")
-        for reason in step.reasons[:4]:
+        for reason in [*step.reasons[:4], *_not_counted(step.record)]:
             print(f"          {reason}")
         return step
 
@@ -110,6 +110,12 @@ class Teller:
         finally:
             shutil.rmtree(self.workspace.evidence)
             kept.rename(self.workspace.evidence)
+
+
+def _not_counted(record: dict[str, Any]) -> list[str]:
+    """Evidence about the candidate that was looked at and left out, and why."""
+    own = [piece for piece in record.get("evidence", ()) if piece.get("revision") == record["candidate"]]
+    return [f"not counted: {', '.join(piece['files'])}: {piece['reasons'][0]}" for piece in own if piece["reasons"]]
 
 
 def _report(engine_version: str, teller: Teller, traffic: Traffic) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from examples.demo.traffic import Traffic
 from examples.demo.workspace import SERVICE
 from pulumi_infercrane.components.revision import RevisionSpec
+from pulumi_infercrane.guard import seal
 
 if TYPE_CHECKING:
     from examples.demo.run import Teller
@@ -89,12 +90,10 @@ def _revision(manifest: Mapping[str, Any], model: str, *, threads: int, slots: i
 
 
 def _relabel(evidence: Path, source: str, target: RevisionSpec) -> None:
-    """Envelopes of `source` that now claim to be about `target`, in place of those that really are."""
-    for own in (evidence / target.name).glob("*.evidence.json"):
-        own.unlink()
+    """Envelopes of `source` that now claim to be about `target`."""
     for path in (evidence / source).glob("*-candidate-*.evidence.json"):
-        envelope = json.loads(path.read_text())
-        path.write_text(json.dumps(envelope | {"subject": target.subject}))
+        envelope = json.loads(path.read_text()) | {"subject": target.subject}
+        path.write_text(json.dumps(seal(envelope)))
 
 
 def _edit(folder: Path) -> None:

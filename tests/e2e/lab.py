@@ -133,6 +133,12 @@ class Lab:
             raise AssertionError(f"infercrane {' '.join(arguments)} ended with {answer.code}:\n{answer.text}")
         return answer
 
+    def guard(self, *arguments: str) -> Answer:
+        """The guard's own commands know no project."""
+        command = [sys.executable, "-m", "pulumi_infercrane", *arguments]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        return Answer(done.returncode, done.stdout, done.stderr)
+
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start the command line and leave it to the test."""
         pipe = subprocess.PIPE
@@ -173,7 +179,9 @@ class Lab:
             check=False,
         )
         if code is not None and done.returncode != code:
-            raise AssertionError(f"pulumi {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+            raise AssertionError(
+                f"pulumi {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+            )
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def control(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:

@@ -163,9 +163,7 @@ def _roll_back(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Ou
         reason=declared.rollback_reason,
         previous_decision_id=old.get("decisionId", ""),
     )
-    outcome = _decided(decision, active=target, previous=active)
-    rolled_back = {"revision": active, "decisionId": decision.decision_id, "at": decision.record["as_of"]}
-    return Outcome(outcome.fields | {"rolledBack": rolled_back}, decision)
+    return _decided(decision, active=target, previous=active)
 
 
 def _judge(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
@@ -183,13 +181,11 @@ def _judge(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcom
         candidate=declared.candidate,
         baseline=active,
         as_of=as_of,
-        history=_history(declared.ledger, declared.candidate),
+        history=[entry.decision for entry in Ledger(declared.ledger).entries()],
         previous_decision_id=old.get("decisionId", ""),
     )
     if decision.verdict != "promote":
         return _kept(decision, old)
-    if not _measured_after_rollback(declared.candidate, evidence, old):
-        return _held_after_rollback(decision, old)
     return _decided(decision, active=declared.candidate, previous=active)
 
 
@@ -199,31 +195,11 @@ def _asked_before(declared: Declared, policy: Policy, evidence: EvidenceSet, old
     return question == asked and old.get("verdict") != "promote"
 
 
-def _history(ledger: Path, candidate: str) -> list[Mapping[str, Any]]:
-    return [entry.decision for entry in Ledger(ledger).entries() if entry.decision["candidate"] == candidate]
-
-
-def _measured_after_rollback(candidate: str, evidence: EvidenceSet, old: Mapping[str, Any]) -> bool:
-    rolled_back = old.get("rolledBack") or {}
-    if rolled_back.get("revision") != candidate:
-        return True
-    newest = newest_end(evidence.about(candidate))
-    return newest is not None and newest > rolled_back["at"]
-
-
-def _held_after_rollback(decision: Decision, old: Mapping[str, Any]) -> Outcome:
-    reason = f"rolled_back: this revision was rolled back at {old['rolledBack']['at']}; measure it again to promote it"
-    kept = _kept(decision, old)
-    held = {"verdict": "insufficient_evidence", "action": "keep", "reasons": [reason]}
-    return Outcome(kept.fields | held, None)
-
-
 def _decided(decision: Decision, *, active: str, previous: str) -> Outcome:
     fields = _fields(decision) | {
         "activeRevision": active,
         "previousRevision": previous,
         "decisionTarget": active,
-        "rolledBack": {},
     }
     return Outcome(fields, decision)
 
@@ -234,7 +210,6 @@ def _kept(decision: Decision, old: Mapping[str, Any]) -> Outcome:
         "activeRevision": active,
         "previousRevision": old.get("previousRevision", ""),
         "decisionTarget": active,
-        "rolledBack": old.get("rolledBack") or {},
     }
     return Outcome(fields, decision)
 
@@ -276,7 +251,6 @@ def _carried(old: Mapping[str, Any]) -> Fields:
         "reasons": list(old.get("reasons") or []),
         "activeRevision": old["activeRevision"],
         "previousRevision": old.get("previousRevision", ""),
-        "rolledBack": old.get("rolledBack") or {},
     }
 
 

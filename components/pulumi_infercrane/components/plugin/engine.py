@@ -5,6 +5,7 @@ import logging
 import grpc
 import grpc.aio
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
+
 from pulumi_infercrane.components.plugin.resource import Severity
 
 PROBE_TIMEOUT_S = 5.0

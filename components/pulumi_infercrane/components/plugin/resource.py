@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import grpc
+
 from pulumi_infercrane.components.errors import ComponentError
 
 Properties = Mapping[str, Any]

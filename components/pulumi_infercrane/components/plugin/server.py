@@ -13,6 +13,7 @@ from importlib.metadata import version
 
 import grpc.aio
 from pulumi.runtime.proto.provider_pb2_grpc import add_ResourceProviderServicer_to_server
+
 from pulumi_infercrane.components.plugin.engine import EngineLink
 from pulumi_infercrane.components.plugin.registry import find_resources
 from pulumi_infercrane.components.plugin.resource import Resource

@@ -15,6 +15,7 @@ from google.protobuf.struct_pb2 import Struct  # type: ignore[import-untyped]
 from pulumi.runtime.proto import plugin_pb2
 from pulumi.runtime.proto import provider_pb2 as p
 from pulumi.runtime.proto.provider_pb2_grpc import ResourceProviderServicer
+
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.components.plugin import wire
 from pulumi_infercrane.components.plugin.engine import EngineLink

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import grpc
 from pulumi.runtime.proto import provider_pb2, status_pb2
+
 from pulumi_infercrane.components.plugin import wire
 from pulumi_infercrane.components.plugin.resource import PartialFailure
 

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from google.protobuf.struct_pb2 import ListValue, Struct, Value  # type: ignore[import-untyped]
+
 from pulumi_infercrane.components.errors import ComponentError
 
 SIGNATURE_KEY = "4dabf18193072939515e22adb298388d"

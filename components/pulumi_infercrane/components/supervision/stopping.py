@@ -26,6 +26,12 @@ def stop(folder: Path) -> None:
         finish(folder)
 
 
+def stop_all(place: Path) -> None:
+    """Stop every process of a place, one after the other."""
+    for folder in sorted((place / "processes").glob("*")):
+        stop(folder)
+
+
 def remove(folder: Path) -> None:
     """Stop the process and remove its files, except the last log."""
     if not folder.exists():

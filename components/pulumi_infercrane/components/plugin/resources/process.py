@@ -46,8 +46,10 @@ from pulumi_infercrane.components.supervision.supervisor import LOG
 INPUTS_FILE = "inputs.json"
 FIRST_POLL_S = 0.05
 LONGEST_POLL_S = 1.0
-FAILED_GENERATIONS = 3
-"""Answers in a row that must fail before a healthy server counts as unable to answer."""
+FAILED_ANSWERS = 3
+"""How often in a row a healthy server may answer wrongly."""
+UNFIT = {"models": "model_not_served", "generation": "generation_failed"}
+"""Reasons by what a healthy server got wrong; waiting longer does not help."""
 LOG_LINES = 20
 
 
@@ -111,7 +113,7 @@ async def _run(context: Context, inputs: Properties, timeout_s: float) -> dict[s
     specification = given.specification(inputs)
     folder = specification.folder
     first, started = await asyncio.to_thread(ensure, specification)
-    (folder / INPUTS_FILE).write_text(json.dumps(_without_secrets(inputs)), encoding="utf-8")
+    _record_inputs(folder, inputs)
     limit_s = min(inputs["startTimeoutS"], timeout_s or inputs["startTimeoutS"])
     trouble = await _until_ready(
         context,
@@ -134,7 +136,7 @@ async def _until_ready(
     context: Context, inputs: Properties, folder: Path, *, probe: Probe, earlier_exit: Any, limit_s: float
 ) -> Trouble | None:
     """Wait until the process serves, ends, or the time is over. The first exit is decisive: no restart helps."""
-    give_up, pause_s, failed_generations = time.monotonic() + limit_s, FIRST_POLL_S, 0
+    give_up, pause_s, failed_answers = time.monotonic() + limit_s, FIRST_POLL_S, 0
     while True:
         problem = await readiness.problem(probe)
         snapshot = observe(folder)
@@ -142,9 +144,9 @@ async def _until_ready(
             return _exit_trouble(inputs, folder, snapshot)
         if problem is None:
             return None
-        failed_generations = failed_generations + 1 if problem.stage == "generation" else 0
-        if failed_generations == FAILED_GENERATIONS:
-            return Trouble("generation_failed", f"it is healthy but does not answer: {problem.detail}")
+        failed_answers = failed_answers + 1 if problem.stage in UNFIT else 0
+        if failed_answers == FAILED_ANSWERS:
+            return Trouble(UNFIT[problem.stage], f"healthy but not able to serve: {problem.detail}")
         if context.cancelled.is_set():
             return Trouble("cancelled", "the wait was cancelled; the process goes on and `up` waits again")
         if time.monotonic() > give_up:
@@ -242,9 +244,11 @@ def _predicted(inputs: Properties, folder: Path | None) -> dict[str, Any]:
     }
 
 
-def _without_secrets(inputs: Properties) -> dict[str, Any]:
+def _record_inputs(folder: Path, inputs: Properties) -> None:
     env = {name: text for name, text in inputs["env"].items() if not isinstance(text, Secret)}
-    return {**inputs, "env": env}
+    file = folder / INPUTS_FILE
+    file.touch(mode=0o600)
+    file.write_text(json.dumps({**inputs, "env": env}), encoding="utf-8")
 
 
 def _recorded_inputs(folder: Path) -> dict[str, Any]:

@@ -197,7 +197,6 @@ def _evidence_not_known_yet(news: Properties, old: Mapping[str, Any]) -> CheckRe
         "reasons": ["evidence or policy not known at preview"],
         "activeRevision": active,
         "previousRevision": old.get("previousRevision", ""),
-        "rolledBack": old.get("rolledBack") or {},
     }
     return CheckResult({**news, **kept})
 
@@ -262,7 +261,7 @@ async def _after_lost_answer(router: ControlClient, name: str, inputs: Propertie
 
 
 def _outputs(inputs: Properties, generation: Any) -> dict[str, Any]:
-    names = ("service", "candidate", "previousRevision", *deciding.DECISION_FIELDS, "rolledBack")
+    names = ("service", "candidate", "previousRevision", *deciding.DECISION_FIELDS)
     outputs = {name: inputs.get(name, "") for name in names}
     active = inputs["activeRevision"]
     return outputs | {"activeRevision": active, "servedRevision": active, "routeGeneration": generation}
@@ -293,7 +292,6 @@ _OUTPUTS: dict[str, Any] = {
     "previousRevision": _TEXT,
     "servedRevision": _TEXT,
     "routeGeneration": _TEXT,
-    "rolledBack": _ANY,
     **{name: _TEXTS if name == "reasons" else _TEXT for name in deciding.DECISION_FIELDS},
 }
 _SCHEMA: dict[str, Any] = {

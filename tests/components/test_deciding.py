@@ -1,0 +1,222 @@
+"""What a Release decides, run by run: a function of recorded state, declared inputs and files."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulumi_infercrane.components.deciding import Declared, Outcome, check
+from pulumi_infercrane.guard import Ledger, reference_folder
+from tests.guard.conftest import POLICY, Folder
+
+
+class World:
+    """State, ledger and evidence between runs, as engine and provider keep them."""
+
+    def __init__(self, root: Path) -> None:
+        self.evidence = Folder(root / "evidence")
+        self.evidence.root.mkdir()
+        self.ledger = Ledger(root / "ledger.jsonl")
+        self.r1, self.r2 = self.evidence.baseline, self.evidence.candidate
+        self.policy = "bootstrap: true\n" + POLICY
+        self.state: dict[str, Any] = {}
+
+    def declared(self, **changes: Any) -> Declared:
+        declared = Declared(
+            service="chat",
+            stack="lab/dev",
+            candidate=self.r1,
+            revisions=(self.r1, self.r2),
+            policy_text=self.policy,
+            policy_source="policy.yaml",
+            evidence_folder=self.evidence.root,
+            evidence=reference_folder(self.evidence.root),
+            ledger=self.ledger.path,
+            as_of="2026-11-30T05:00:00Z",
+        )
+        return replace(declared, **changes)
+
+    def preview(self, **changes: Any) -> Outcome:
+        return check(self.declared(**changes), self.state)
+
+    def up(self, **changes: Any) -> Outcome:
+        """Check, then what Update does: keep the record, then the fields."""
+        outcome = self.preview(**changes)
+        assert not outcome.problems, outcome.problems
+        if outcome.decision:
+            self.ledger.append(outcome.decision.record)
+        declared = self.declared(**changes)
+        self.state = {"service": declared.service, "candidate": declared.candidate} | outcome.fields
+        return outcome
+
+    def serving_r1(self) -> "World":
+        self.up(revisions=(self.r1,))
+        return self
+
+    def serving_r2(self) -> "World":
+        self.serving_r1()
+        self.evidence.both()
+        self.up(candidate=self.r2)
+        assert self.state["activeRevision"] == self.r2
+        return self
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def problem(outcome: Outcome) -> tuple[str, str]:
+    (only,) = outcome.problems
+    return only
+
+
+def test_the_first_and_only_revision_serves_by_bootstrap(world: World) -> None:
+    fields = world.up(revisions=(world.r1,)).fields
+    assert (fields["activeRevision"], fields["decisionType"], fields["action"]) == (world.r1, "bootstrap", "flip")
+
+
+def test_without_bootstrap_in_the_policy_nothing_serves_first(world: World) -> None:
+    world.policy = POLICY
+    where, why = problem(world.preview(revisions=(world.r1,)))
+    assert where == "policy"
+    assert "bootstrap" in why
+
+
+def test_which_of_two_serves_first_is_never_guessed(world: World) -> None:
+    where, why = problem(world.preview())
+    assert where == "initialActive"
+    assert "which one serves first" in why
+    assert world.up(initial_active=world.r2).fields["activeRevision"] == world.r2
+
+
+def test_a_candidate_without_evidence_is_kept_out(world: World) -> None:
+    fields = world.serving_r1().up(candidate=world.r2).fields
+    assert (fields["activeRevision"], fields["verdict"], fields["action"]) == (world.r1, "insufficient_evidence", "keep")
+
+
+def test_evidence_about_another_revision_promotes_nobody(world: World) -> None:
+    world.serving_r1()
+    Folder(world.evidence.root, candidate="r3").both()
+    fields = world.up(candidate=world.r2).fields
+    assert (fields["activeRevision"], fields["verdict"]) == (world.r1, "insufficient_evidence")
+
+
+def test_a_failing_rule_rejects(world: World) -> None:
+    world.serving_r1()
+    world.evidence.both()
+    world.evidence.quality("candidate", (0.0,) * 60)
+    fields = world.up(candidate=world.r2).fields
+    assert (fields["activeRevision"], fields["verdict"]) == (world.r1, "reject")
+
+
+def test_good_evidence_promotes_exactly_once(world: World) -> None:
+    world.serving_r2()
+    assert world.state["previousRevision"] == world.r1
+    decided = world.state["decisionId"]
+    outcome = world.up(candidate=world.r2)
+    assert outcome.decision is None
+    assert outcome.fields["decisionId"] == decided
+
+
+def test_asking_the_same_again_gives_the_same_decision_at_any_later_time(world: World) -> None:
+    first = world.serving_r1().up(candidate=world.r2).fields
+    later = world.up(candidate=world.r2, as_of="2026-12-24T00:00:00Z")
+    assert later.decision is None
+    assert later.fields == first
+
+
+def test_new_evidence_is_a_new_question(world: World) -> None:
+    first = world.serving_r1().up(candidate=world.r2).fields
+    world.evidence.both()
+    assert world.up(candidate=world.r2).fields["decisionId"] != first["decisionId"]
+
+
+def test_preview_and_up_decide_alike(world: World) -> None:
+    world.serving_r1()
+    world.evidence.both()
+    preview = world.preview(candidate=world.r2)
+    assert preview.fields == world.up(candidate=world.r2).fields
+
+
+def test_without_a_time_the_newest_measurement_sets_it(world: World) -> None:
+    world.serving_r1()
+    world.evidence.both()
+    assert world.up(candidate=world.r2, as_of="").fields["decidedAt"] == "2026-11-30T04:02:00Z"
+
+
+def test_evidence_that_changed_since_it_was_referenced_does_not_count(world: World) -> None:
+    world.serving_r1()
+    world.evidence.both()
+    references = reference_folder(world.evidence.root)
+    path = next(world.evidence.root.glob("*.quality.jsonl"))
+    path.write_text(path.read_text().replace('"score": 1.0', '"score": 0.0', 1))
+    outcome = world.preview(candidate=world.r2, evidence=references)
+    assert outcome.fields["verdict"] == "insufficient_evidence"
+    assert "tampered" in str(outcome.fields["reasons"])
+
+
+def test_the_active_revision_may_not_leave(world: World) -> None:
+    world.serving_r1()
+    where, why = problem(world.preview(revisions=(world.r2,), candidate=world.r2))
+    assert where == "revisions"
+    assert "may not be removed while it serves" in why
+
+
+def test_a_candidate_must_be_declared(world: World) -> None:
+    world.serving_r1()
+    assert problem(world.preview(candidate="sha256:" + "0" * 64))[0] == "candidate"
+
+
+def test_a_service_is_not_renamed(world: World) -> None:
+    world.serving_r1()
+    assert problem(world.preview(service="talk"))[0] == "service"
+
+
+def test_rollback_goes_to_the_recorded_previous_revision(world: World) -> None:
+    fields = world.serving_r2().up(candidate=world.r2, rollback_to="previous", rollback_reason="slow").fields
+    assert (fields["activeRevision"], fields["previousRevision"]) == (world.r1, world.r2)
+    assert fields["decisionType"] == "rollback"
+    assert "slow" in fields["reasons"][0]
+
+
+def test_rollback_to_anything_else_is_refused(world: World) -> None:
+    world.serving_r1()
+    where, why = problem(world.preview(rollback_to="previous", rollback_reason="x"))
+    assert where == "rollbackTo"
+    assert "no previous revision is recorded" in why
+    world.evidence.both()
+    world.up(candidate=world.r2)
+    assert world.r1 in problem(world.preview(rollback_to="sha256:" + "0" * 64, rollback_reason="x"))[1]
+
+
+def test_what_was_rolled_back_needs_new_evidence(world: World) -> None:
+    world.serving_r2().up(candidate=world.r2, rollback_to="previous", rollback_reason="slow")
+    fields = world.up(candidate=world.r2).fields
+    assert (fields["activeRevision"], fields["verdict"]) == (world.r1, "insufficient_evidence")
+    assert "rolled back" in str(fields["reasons"])
+
+
+def test_a_route_moved_by_hand_is_unguarded(world: World) -> None:
+    world.serving_r2()
+    world.state["activeRevision"] = world.r1  # what Read found
+    fields = world.up(candidate=world.r1).fields
+    assert (fields["activeRevision"], fields["decisionType"], fields["decisionId"]) == (world.r1, "unguarded", "")
+    assert "moved by hand" in fields["reasons"][0]
+
+
+def test_a_broken_ledger_stops_everything(world: World) -> None:
+    world.serving_r1()
+    world.ledger.path.write_text(world.ledger.path.read_text().replace('"bootstrap"', '"promotion"', 1))
+    where, why = problem(world.preview(candidate=world.r2))
+    assert where == "ledger"
+    assert "line 1" in why or ":1" in why
+
+
+def test_a_policy_that_cannot_be_read_stops_everything(world: World) -> None:
+    world.serving_r1()
+    world.policy = POLICY.replace("margin: 1.0", "margn: 1.0")
+    where, why = problem(world.preview(candidate=world.r2))
+    assert where == "policy"
+    assert "policy.yaml:5" in why
