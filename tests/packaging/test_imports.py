@@ -23,6 +23,11 @@ def modules(room: str) -> list[Path]:
     return sorted((ROOT / room / "pulumi_infercrane" / room).rglob("*.py"))
 
 
+def name_of(module: Path, room: str) -> str:
+    parts = module.relative_to(ROOT / room).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
 def imported(module: Path) -> Iterator[str]:
     """Dotted names a module imports anywhere in its text; `from a import b` gives `a.b`."""
     for node in ast.walk(ast.parse(module.read_text())):
@@ -76,49 +81,63 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_an_import_reads_no_clock_network_or_environment() -> None:
-    assert python(IMPORT_UNDER_WATCH).splitlines() == []
+    assert python(IMPORT_UNDER_WATCH, *(name_of(module, room) for room in ROOMS for module in modules(room))) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("clock", "import time; STARTED = time.time()"),
+        ("clock", "from datetime import UTC, datetime; STARTED = datetime.now(UTC)"),
+        ("environment", "import os; HOME = os.environ.get('HOME')"),
+        ("environment", "from pathlib import Path; HOME = Path.home()"),
+        ("network", "import socket; socket.socket().close()"),
+    ],
+)
+def test_the_watch_sees_what_it_looks_for(kind: str, line: str, tmp_path: Path) -> None:
+    portion = tmp_path / "pulumi_infercrane"
+    portion.mkdir()
+    (portion / "planted.py").write_text(line)
+    code = f"import sys; sys.path.append({str(tmp_path)!r})\n{IMPORT_UNDER_WATCH}"
+    found = python(code, "pulumi_infercrane.planted").splitlines()
+    assert set(found) == {f"{portion / 'planted.py'}:1: {kind}"}
 
 
 IMPORT_UNDER_WATCH = """
-import datetime, importlib, os, pathlib, pkgutil, socket, sys, sysconfig, time
+import datetime, importlib, os, socket, sys, sysconfig, time
 
-STDLIB = sysconfig.get_path("stdlib")
+STANDARD = (sysconfig.get_path("stdlib"), "<string>", "<frozen os>", "<frozen posixpath>", "<frozen _collections_abc>")
 CLOCK = {time.time, time.time_ns, time.monotonic, time.perf_counter, time.localtime, time.gmtime}
-CLOCK_METHODS = {"now", "utcnow", "today"}
-PYTHON = {os._Environ.__getitem__.__code__: "environment", socket.socket.__init__.__code__: "network"}
+CALLS = {os._Environ.__getitem__.__code__: "environment", socket.socket.__init__.__code__: "network"}
+found = []
+
+def is_clock(function):
+    of = getattr(function, "__self__", None)
+    of_dates = isinstance(of, type) and issubclass(of, datetime.date)
+    return of_dates and function.__name__ in {"now", "today", "utcnow"} or function in CLOCK
 
 def asker(frame):
-    # The nearest frame that is not the standard library's; None when an import lies in between.
-    while frame and frame.f_code.co_filename.startswith((STDLIB, "<string>")):
-        if "site-packages" in frame.f_code.co_filename:
-            return None
+    while frame and "site-packages" not in (file := frame.f_code.co_filename) and file.startswith(STANDARD):
         frame = frame.f_back
-    ours = frame and "pulumi_infercrane" in frame.f_code.co_filename and "site-packages" not in frame.f_code.co_filename
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if ours else None
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
 
 def watch(frame, event, what):
-    kind = None
-    if event == "call":
-        kind = PYTHON.get(frame.f_code)
-    elif event == "c_call" and (what in CLOCK or (
-        what.__name__ in CLOCK_METHODS and isinstance(what.__self__, type) and issubclass(what.__self__, datetime.date)
-    )):
-        kind = "clock"
-    if kind and (place := asker(frame)):
-        found.append(f"{place}: {kind}")
+    kind = CALLS.get(frame.f_code) if event == "call" else "clock" if event == "c_call" and is_clock(what) else None
+    if kind:
+        found.append(f"{asker(frame)}: {kind}")
 
-found = []
-import pulumi_infercrane
 sys.setprofile(watch)
-for module in pkgutil.walk_packages(pulumi_infercrane.__path__, "pulumi_infercrane."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
-sys.setprofile(None)
-print(*found, sep="\\n", end="")
+try:
+    for name in sys.argv[1:]:
+        importlib.import_module(name)
+finally:
+    sys.setprofile(None)
+print(*[line for line in found if "pulumi_infercrane" in line and "site-packages" not in line], sep="\\n", end="")
 """
+"""Prints `file:line: kind` for each read by a module of ours while it is imported; what others read is theirs."""
 
 
-def python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+def python(code: str, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
