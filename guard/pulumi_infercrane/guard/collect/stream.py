@@ -15,8 +15,6 @@ import aiohttp
 
 MAX_LINE_BYTES = 1024 * 1024
 CONNECT_SECONDS = 10.0
-IDLE_CONNECTION_SECONDS = 2.0
-"""Shorter than any server's own limit, so that a connection the server is closing is never used."""
 
 _GENERATED = ("content", "reasoning", "reasoning_content", "tool_calls")
 _UNFINISHED = ("abort", "error")
@@ -91,9 +89,13 @@ class Answer:
 
 
 def open_session() -> aiohttp.ClientSession:
-    """A client without a pool limit, proxy, compression or total time limit: nothing that would be measured too."""
+    """A client without a pool limit, proxy, compression or total time limit: nothing that would be measured too.
+
+    Every request has a connection of its own: llama-server closes the one of a stream although it offered to keep it,
+    and the next request on it would look like a failure of the server.
+    """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS),
+        connector=aiohttp.TCPConnector(limit=0, force_close=True),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
         headers={"Accept-Encoding": "identity"},
         trust_env=False,
