@@ -9,6 +9,7 @@ from typing import Any
 
 from pulumi_infercrane.components import runtimes
 from pulumi_infercrane.components.plugin.wire import UNKNOWN, contains_secret, contains_unknown, revealed
+from pulumi_infercrane.components.supervision import pinned
 from pulumi_infercrane.components.supervision.files import folder_of
 from pulumi_infercrane.components.supervision.readiness import Probe
 from pulumi_infercrane.components.supervision.starting import PORT_TOKEN, Specification, find_program
@@ -18,6 +19,7 @@ Failures = list[tuple[str, str]]
 REQUIRED = ("name", "place", "argv", "readiness")
 DEFAULTS: Mapping[str, Any] = {
     "env": {},
+    "files": [],
     "host": "127.0.0.1",
     "port": 0,
     "runtime": "",
@@ -29,8 +31,8 @@ DEFAULTS: Mapping[str, Any] = {
 }
 KEYS = (*REQUIRED, *DEFAULTS)
 READINESS_KEYS = ("kind", "path", "socket", "model")
-IN_PLACE = frozenset({"readiness", "runtime", "startTimeoutS"})
-"""What only concerns the wait for readiness; every other change is another process."""
+IN_PLACE = frozenset({"readiness", "runtime", "startTimeoutS", "files"})
+"""What only concerns the start; every other change is another process."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 TYPES: Mapping[str, str] = {
@@ -152,6 +154,14 @@ def _env(value: Any) -> Iterator[str]:
         yield "must be a map from name to text"
 
 
+def _files(value: Any) -> Iterator[str]:
+    for number, file in enumerate(value if isinstance(value, list) else [None]):
+        if not (isinstance(file, dict) and set(file) == {"path", "sha256"}):
+            yield f"[{number}]: must be an object with path and sha256"
+        elif problem := pinned.missing(file):
+            yield f"[{number}]: {problem}"
+
+
 def _host(value: Any) -> Iterator[str]:
     try:
         loopback = ipaddress.IPv4Address(value).is_loopback
@@ -211,6 +221,7 @@ _CHECKS: Mapping[str, Callable[[Any], Iterator[str]]] = {
     "place": _place,
     "argv": _argv,
     "env": _env,
+    "files": _files,
     "host": _host,
     "port": _whole(0, 65_535),
     "runtime": _runtime,

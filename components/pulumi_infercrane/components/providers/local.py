@@ -19,6 +19,10 @@ def deploy(name: str, spec: RevisionSpec, alias: str, place: Place, opts: pulumi
         place=str(place.root),
         process=name,
         argv=runtime.command(launch, settings, spec.runtime.args),
+        files=[
+            {"path": spec.model.path, "sha256": spec.model.sha256},
+            {"path": spec.runtime.executable, "sha256": spec.runtime.sha256},
+        ],
         port=spec.port,
         runtime=spec.runtime.engine,
         readiness={"kind": "http", "model": alias},

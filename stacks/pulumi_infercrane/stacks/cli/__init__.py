@@ -6,7 +6,6 @@ from importlib import import_module
 from importlib.metadata import version
 
 import click
-from pulumi_infercrane.stacks.errors import StackError
 
 DISTRIBUTION = "pulumi-infercrane"
 
@@ -42,9 +41,19 @@ def main() -> None:
     _refuse_engine_address()
     try:
         cli(prog_name="infercrane")
-    except StackError as error:
+    except _errors_of_ours() as error:
         click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+        sys.exit(getattr(error, "exit_code", 1))
+
+
+def _errors_of_ours() -> tuple[type[Exception], ...]:
+    """The four error trees, imported only when something was raised."""
+    from pulumi_infercrane.components.errors import ComponentError
+    from pulumi_infercrane.guard import GuardError
+    from pulumi_infercrane.router.errors import RouterError
+    from pulumi_infercrane.stacks.errors import StackError
+
+    return (StackError, GuardError, RouterError, ComponentError)
 
 
 def _refuse_engine_address() -> None:

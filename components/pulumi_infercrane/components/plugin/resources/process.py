@@ -36,7 +36,7 @@ from pulumi_infercrane.components.plugin.resource import (
     UpdateResult,
 )
 from pulumi_infercrane.components.plugin.wire import UNKNOWN, Secret
-from pulumi_infercrane.components.supervision import readiness
+from pulumi_infercrane.components.supervision import pinned, readiness
 from pulumi_infercrane.components.supervision.observing import Snapshot, observe
 from pulumi_infercrane.components.supervision.readiness import NotReady, Probe
 from pulumi_infercrane.components.supervision.starting import ensure, log_text
@@ -112,6 +112,8 @@ async def _run(context: Context, inputs: Properties, timeout_s: float) -> dict[s
     """Outputs of the process once it serves; what this call started does not survive a failed start."""
     specification = given.specification(inputs)
     folder = specification.folder
+    if not _is_running(folder):
+        await asyncio.to_thread(pinned.verify, inputs["files"])
     first, started = await asyncio.to_thread(ensure, specification)
     _record_inputs(folder, inputs)
     limit_s = min(inputs["startTimeoutS"], timeout_s or inputs["startTimeoutS"])
@@ -130,6 +132,11 @@ async def _run(context: Context, inputs: Properties, timeout_s: float) -> dict[s
         outputs |= {"state": "failed", "reason": trouble.code}
         raise PartialFailure(str(folder), outputs, _reasons(inputs, folder, trouble))
     return outputs
+
+
+def _is_running(folder: Path) -> bool:
+    seen = observe(folder)
+    return seen is not None and seen.state == "running"
 
 
 async def _until_ready(
@@ -267,6 +274,7 @@ _INPUTS: dict[str, Any] = {
     **{name: {"type": kind} for name, kind in given.TYPES.items() if kind != "object"},
     "env": {"type": "object", "additionalProperties": {"type": "string"}},
     "argv": _TEXTS,
+    "files": {"type": "array", "items": _ANY},
     "readiness": _ANY,
 }
 _SCHEMA: dict[str, Any] = {

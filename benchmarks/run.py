@@ -1,0 +1,12 @@
+"""Every benchmark, one after the other: `make bench`. Ratios are printed; nothing here is a timed test."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import command_line, router
+
+if __name__ == "__main__":
+    command_line.main()
+    router.main()
