@@ -1,0 +1,100 @@
+"""Which addresses the router listens on and which it dials."""
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from pulumi_infercrane.router.errors import AddressRefused
+
+_METADATA_NAMES = frozenset({"metadata", "metadata.google.internal", "instance-data"})
+_METADATA_IPV6 = ipaddress.ip_address("fd00:ec2::254")
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True)
+class ListenAddress:
+    """Host and port of the data listener. Port 0 lets the kernel choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def read_listen_address(text: str) -> ListenAddress:
+    """`127.0.0.1:8000`, `[::1]:8000` or `localhost:8000`.
+
+    Raises:
+        AddressRefused: not host:port, or reachable from other machines.
+    """
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+        raise AddressRefused(f"{text!r} is not host:port, for example 127.0.0.1:8000")
+    if not _is_loopback(host):
+        raise AddressRefused(
+            f"{text}: the router has no client keys yet, so it listens on loopback only. "
+            "Use 127.0.0.1 and put an authenticating proxy in front for other machines"
+        )
+    return ListenAddress("127.0.0.1" if host == "localhost" else host, int(port))
+
+
+def why_refused(url: str, *, with_key: bool) -> str:
+    """Why an upstream URL is not acceptable, or the empty string.
+
+    Refused are other schemes than http(s), credentials, query and fragment, metadata and other link-local addresses,
+    and a key sent in clear text to a public address.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        return f"not a URL: {error}"
+    if parts.scheme not in ("http", "https") or not host:
+        return "must be http://host:port or https://host:port"
+    if parts.username is not None or parts.password is not None or "@" in parts.netloc:
+        return "carries credentials: name the key by key_ref instead"
+    if "?" in url or "#" in url:
+        return "may not have a query or fragment"
+    return _why_host_refused(host, parts, with_key=with_key)
+
+
+def _why_host_refused(host: str, parts: SplitResult, *, with_key: bool) -> str:
+    address = _as_ip(host)
+    if host.rstrip(".") in _METADATA_NAMES or address == _METADATA_IPV6:
+        return "is a cloud metadata address"
+    if address is None:
+        return ""
+    if address.is_link_local or address.is_multicast or address.is_unspecified:
+        return "is a link-local (cloud metadata), multicast or unspecified address"
+    if with_key and parts.scheme == "http" and address.is_global:
+        return "would send its key in clear text to a public address: use https"
+    return ""
+
+
+def points_at(url: str, listening: ListenAddress) -> bool:
+    """Whether an upstream URL is the router's own data listener."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return port == listening.port and _is_loopback(parts.hostname or "")
+
+
+def _is_loopback(host: str) -> bool:
+    address = _as_ip(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _as_ip(host: str) -> IpAddress | None:
+    """The address a literal means, in every spelling the resolver takes (`127.1`, `0x7f000001`, `::ffff:…`)."""
+    try:
+        address: IpAddress = ipaddress.ip_address(host)
+    except ValueError:
+        try:
+            address = ipaddress.IPv4Address(socket.inet_aton(host))
+        except OSError:
+            return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return mapped if mapped is not None else address

@@ -1,0 +1,225 @@
+"""The control protocol: HTTP/1.1 on a unix socket, small and strict. Never on the data listener."""
+
+import asyncio
+import json
+import logging
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple, cast
+
+import orjson
+
+from pulumi_infercrane.router.errors import RequestRefused, RouterError, TableInvalid
+from pulumi_infercrane.router.live import Applied, LiveRoutes
+from pulumi_infercrane.router.metrics import render
+from pulumi_infercrane.router.protocol.headers import first
+from pulumi_infercrane.router.protocol.request import Head, Limits, Phase, Request, RequestReader
+from pulumi_infercrane.router.protocol.response import own_answer
+from pulumi_infercrane.router.readiness import why_not_ready
+from pulumi_infercrane.router.schema import read_declared, read_drain, read_flip, read_service_name
+from pulumi_infercrane.router.traffic import TrafficBook
+
+_log = logging.getLogger(__name__)
+
+LIMITS = Limits(body=1024 * 1024)
+_ETAG = re.compile(rb'"([0-9]{1,16})"')
+
+
+class Answer(NamedTuple):
+    """`document` is sent as JSON; a string goes out as plain text."""
+
+    status: int
+    document: Mapping[str, Any] | str
+    generation: int | None = None
+
+
+Handler = Callable[[Request, re.Match[str]], Awaitable[Answer]]
+
+
+class Api:
+    """The calls of the control protocol."""
+
+    def __init__(self, live: LiveRoutes, traffic: TrafficBook) -> None:
+        self._live = live
+        self._traffic = traffic
+        service = r"/v1/services/(?P<service>[^/]+)"
+        self._calls: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
+            ("GET", re.compile("/livez"), self._livez),
+            ("GET", re.compile("/readyz"), self._readyz),
+            ("GET", re.compile("/metrics"), self._metrics),
+            ("GET", re.compile("/v1/services"), self._services),
+            ("GET", re.compile(service), self._get),
+            ("PUT", re.compile(service), self._put),
+            ("DELETE", re.compile(service), self._delete),
+            ("POST", re.compile(f"{service}/flip"), self._flip),
+            ("POST", re.compile(f"{service}/drain"), self._drain),
+            ("GET", re.compile(rf"{service}/drain/(?P<revision>[^/]+)"), self._drain_state),
+        )
+
+    async def answer(self, request: Request) -> Answer:
+        """Run one call. Errors of ours become error documents."""
+        try:
+            return await self._dispatch(request)
+        except TableInvalid as error:
+            return _error(error, findings=list(error.findings))
+        except RouterError as error:
+            return _error(error)
+
+    async def _dispatch(self, request: Request) -> Answer:
+        method, path = request.head.method.decode(), request.head.path
+        allowed = []
+        for verb, pattern, handler in self._calls:
+            match = pattern.fullmatch(path)
+            if match and verb == method:
+                return await handler(request, match)
+            allowed += [verb] if match else []
+        if allowed:
+            raise RequestRefused(405, "method_not_allowed", f"{path} takes {', '.join(allowed)}")
+        raise RequestRefused(404, "no_such_call", f"the control protocol has no {path[:100]}")
+
+    async def _livez(self, _request: Request, _match: re.Match[str]) -> Answer:
+        return Answer(200, {"live": True})
+
+    async def _readyz(self, _request: Request, _match: re.Match[str]) -> Answer:
+        reasons = await why_not_ready(self._live.routes)
+        return Answer(503 if reasons else 200, {"ready": not reasons, "reasons": reasons})
+
+    async def _metrics(self, _request: Request, _match: re.Match[str]) -> Answer:
+        return Answer(200, render(self._live.tables, self._traffic))
+
+    async def _services(self, _request: Request, _match: re.Match[str]) -> Answer:
+        services = {
+            name: {"generation": str(table.generation), "active": table.active, "digest": table.digest}
+            for name, table in sorted(self._live.tables.items())
+        }
+        return Answer(200, {"services": services})
+
+    async def _get(self, _request: Request, match: re.Match[str]) -> Answer:
+        table = self._live.table(match["service"])
+        document = {
+            "table": table.document(),
+            "generation": str(table.generation),
+            "digest": table.digest,
+            "inflight": self._live.inflight(table),
+        }
+        return Answer(200, document, table.generation)
+
+    async def _put(self, request: Request, match: re.Match[str]) -> Answer:
+        service = read_service_name(match["service"])
+        expected = _precondition(request.head)
+        return _applied(await self._live.put(service, read_declared(_json(request)), expected))
+
+    async def _flip(self, request: Request, match: re.Match[str]) -> Answer:
+        return _applied(await self._live.flip(match["service"], read_flip(_json(request))))
+
+    async def _drain(self, request: Request, match: re.Match[str]) -> Answer:
+        revision, deadline_s = read_drain(_json(request))
+        return _applied(await self._live.drain(match["service"], revision, deadline_s))
+
+    async def _drain_state(self, _request: Request, match: re.Match[str]) -> Answer:
+        return Answer(200, asdict(self._live.drain_state(match["service"], match["revision"])))
+
+    async def _delete(self, _request: Request, match: re.Match[str]) -> Answer:
+        await self._live.delete(match["service"])
+        return Answer(200, {"deleted": match["service"]})
+
+
+class ControlConnection(asyncio.Protocol):
+    """One client of the control socket; its calls run one after the other."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._reader = RequestReader(LIMITS, lambda _head: None, self._on_request, lambda: None)
+        self._waiting: deque[Request] = deque()
+        self._running: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._reader.feed(data)
+        except RequestRefused as refused:
+            self._send(_error(refused))
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """A call that runs is finished: the client will ask what became of it."""
+        self._waiting.clear()
+        self._reader.close()
+
+    @property
+    def idle(self) -> bool:
+        return self._running is None and self._reader.phase is Phase.IDLE
+
+    def _on_request(self, request: Request) -> None:
+        self._waiting.append(request)
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        while self._waiting:
+            request = self._waiting.popleft()
+            try:
+                answer = await self._api.answer(request)
+            except Exception:  # noqa: BLE001 - logged; the caller gets an answer
+                _log.exception("control call failed")
+                answer = _error(RouterError("internal error; see the router's log"))
+            self._send(answer)
+            if not request.keep_alive:
+                self.transport.close()
+                break
+        self._running = None
+
+    def _send(self, answer: Answer) -> None:
+        if self.transport.is_closing():
+            return
+        text = isinstance(answer.document, str)
+        body = answer.document.encode() if isinstance(answer.document, str) else orjson.dumps(answer.document)
+        etag = b"" if answer.generation is None else b'ETag: "%d"\r\n' % answer.generation
+        kind = b"text/plain; version=0.0.4" if text else b"application/json"
+        self.transport.write(own_answer(answer.status, body, etag, media=kind))
+
+
+def _applied(result: Applied) -> Answer:
+    table = result.table
+    document = {
+        "applied": result.applied,
+        "generation": str(table.generation),
+        "active": table.active,
+        "digest": table.digest,
+    }
+    return Answer(200, document, table.generation)
+
+
+def _error(error: RouterError, **more: Any) -> Answer:
+    return Answer(error.status, {"error": {"code": error.code, "message": str(error), **more}})
+
+
+def _precondition(head: Head) -> str | None:
+    """The generation a PUT expects; None when there may be no table yet."""
+    match, none_match = first(head.headers, b"if-match"), first(head.headers, b"if-none-match")
+    if match is None and none_match == b"*":
+        return None
+    etag = _ETAG.fullmatch(match or b"")
+    if etag is None or none_match is not None:
+        raise RequestRefused(428, "precondition_missing", 'a PUT needs If-Match: "<generation>" or If-None-Match: *')
+    return etag[1].decode()
+
+
+def _json(request: Request) -> object:
+    try:
+        return json.loads(request.body, object_pairs_hook=_no_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise RequestRefused(400, "invalid_body", f"the body is not strict JSON: {error}") from None
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise ValueError("a field occurs twice")
+    return document

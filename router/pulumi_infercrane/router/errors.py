@@ -1,0 +1,159 @@
+"""Errors of the router.
+
+RouterError
+├── TableInvalid           a table or request of the control protocol breaks a rule; carries every finding
+├── GenerationMismatch     somebody else changed the table in between
+├── ActiveChanged          the active revision is not the one the caller saw
+├── DecisionConflict       this decision id is live with another target
+├── DecisionExpired        the decision's evidence is too old by now
+├── RevisionUnknown        the table does not declare this revision
+├── RevisionInUse          the revision is active or has requests in flight
+├── ServiceUnknown         the router has no table of this service
+├── ServiceInUse           the service has requests in flight
+├── StateLocked            another router uses this state directory
+├── StateDamaged           a persisted table cannot be trusted
+├── StateNotWritten        the disk refused the new table
+├── AddressRefused         the address may not be listened on
+├── AddressTaken           another process listens there
+├── RequestRefused         a client's request is answered by the router itself
+├── RouterUnreachable      no answer on the control socket
+└── UnexpectedAnswer       an answer outside the control protocol
+"""
+
+from collections.abc import Sequence
+
+
+class RouterError(Exception):
+    """Root of every error raised by `pulumi_infercrane.router`.
+
+    `code` is stable and machine-readable; `status` is the HTTP status that carries it in the control protocol.
+    """
+
+    code = "router_error"
+    status = 500
+
+
+class TableInvalid(RouterError):
+    """Nothing was applied; `findings` names every field that breaks a rule, in document order."""
+
+    code = "table_invalid"
+    status = 422
+
+    def __init__(self, findings: Sequence[str]) -> None:
+        super().__init__("; ".join(findings))
+        self.findings = tuple(findings)
+
+
+class GenerationMismatch(RouterError):
+    """The precondition names another generation than the live one: read the table again, then decide again."""
+
+    code = "generation_mismatch"
+    status = 412
+
+
+class ActiveChanged(RouterError):
+    """The live active revision differs from the expected one; nothing was moved."""
+
+    code = "active_changed"
+    status = 409
+
+
+class DecisionConflict(RouterError):
+    """One decision id was sent with two different targets."""
+
+    code = "decision_conflict"
+    status = 409
+
+
+class DecisionExpired(RouterError):
+    """The flip arrived after `expires_at`."""
+
+    code = "expired"
+    status = 410
+
+
+class RevisionUnknown(RouterError):
+    """The revision is not in the table of the service."""
+
+    code = "unknown_revision"
+    status = 422
+
+
+class RevisionInUse(RouterError):
+    """The active revision, or one with requests in flight, can neither be removed nor drained away."""
+
+    code = "revision_in_use"
+    status = 409
+
+
+class ServiceUnknown(RouterError):
+    """The router has no table of this service."""
+
+    code = "service_unknown"
+    status = 404
+
+
+class ServiceInUse(RouterError):
+    """The service still has requests in flight."""
+
+    code = "service_in_use"
+    status = 409
+
+
+class StateLocked(RouterError):
+    """Another router holds the lock of this state directory."""
+
+    code = "state_locked"
+
+
+class StateDamaged(RouterError):
+    """A persisted table is cut, altered, or of a schema this version does not know."""
+
+    code = "state_damaged"
+
+
+class StateNotWritten(RouterError):
+    """The new table could not be made durable; the old one serves on."""
+
+    code = "state_not_written"
+    status = 507
+
+
+class AddressRefused(RouterError):
+    """The listen address or control path is not acceptable."""
+
+    code = "address_refused"
+
+
+class AddressTaken(RouterError):
+    """Another process listens on the address or control socket."""
+
+    code = "address_taken"
+
+
+class RequestRefused(RouterError):
+    """A request that never reaches an upstream; `close` when the rest of the connection cannot be trusted."""
+
+    code = "bad_request"
+
+    def __init__(self, status: int, code: str, message: str, *, close: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.close = close
+
+
+class RouterUnreachable(RouterError):
+    """No answer came. `sent` tells whether the call may have reached the router and taken effect."""
+
+    code = "router_unreachable"
+
+    def __init__(self, message: str, *, sent: bool = False) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class UnexpectedAnswer(RouterError):
+    """What answers on the control socket does not speak this control protocol."""
+
+    code = "unexpected_answer"

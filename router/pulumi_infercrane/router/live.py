@@ -1,0 +1,172 @@
+"""Changes the served tables, one at a time: validate, persist, then replace the routes in one assignment.
+
+Until the assignment every request goes by the old tables, after the acknowledgement none does.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pulumi_infercrane.router import transitions
+from pulumi_infercrane.router.addresses import ListenAddress, points_at
+from pulumi_infercrane.router.calls import DrainState, Flip
+from pulumi_infercrane.router.errors import RevisionInUse, RevisionUnknown, ServiceInUse, ServiceUnknown, TableInvalid
+from pulumi_infercrane.router.relay.relay import Relay
+from pulumi_infercrane.router.routes import Routes
+from pulumi_infercrane.router.store import TableStore
+from pulumi_infercrane.router.table import DRAINING, Declared, RouteTable
+from pulumi_infercrane.router.traffic import Traffic
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """`applied` is False when the call found what it asks for in place."""
+
+    table: RouteTable
+    applied: bool
+
+
+def utc_now() -> datetime:
+    """The wall clock; deadlines of decisions and drains are stated by it."""
+    return datetime.now(UTC)
+
+
+class LiveRoutes:
+    """The tables of a running router. `listening` is its own data address, which no upstream may point at."""
+
+    def __init__(
+        self, relay: Relay, store: TableStore, listening: ListenAddress, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._relay = relay
+        self._store = store
+        self._listening = listening
+        self._now = now
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def routes(self) -> Routes:
+        return self._relay.routes
+
+    @property
+    def tables(self) -> dict[str, RouteTable]:
+        return self._relay.routes.tables
+
+    def serve(self, tables: Mapping[str, RouteTable]) -> None:
+        """Route by these tables from now on."""
+        for table in tables.values():
+            for finding in self._relay.compiler.missing_keys(table):
+                _log.error("service %s: %s: requests to it are refused", table.service, finding)
+        self._relay.routes = self._relay.compiler.compile(tables)
+        for table in tables.values():
+            self._end_drains(table)
+
+    def table(self, service: str) -> RouteTable:
+        """The served table.
+
+        Raises:
+            ServiceUnknown: there is none.
+        """
+        table = self.tables.get(service)
+        if table is None:
+            raise ServiceUnknown(f"this router has no service {service}")
+        return table
+
+    def inflight(self, table: RouteTable) -> dict[str, int]:
+        """Requests in flight per revision."""
+        return {digest: self._traffic(table, digest).inflight for digest in table.declared.revisions}
+
+    async def put(self, service: str, declared: Declared, expected_generation: str | None) -> Applied:
+        """Replace the declared part; see `transitions.put` for what is refused."""
+        async with self._one_at_a_time:
+            before = self.tables.get(service)
+            after = transitions.put(before, service, declared, expected_generation)
+            self._refuse(after)
+            self._refuse_removing_busy(before, after)
+            applied = await self._apply(before, after)
+            if before is not None:
+                for digest in transitions.removed_revisions(before, after):
+                    self._relay.traffic.forget(service, digest)
+            return applied
+
+    async def flip(self, service: str, flip: Flip) -> Applied:
+        """Move the active revision; see `transitions.flip` for what is refused."""
+        async with self._one_at_a_time:
+            before = self.table(service)
+            return await self._apply(before, transitions.flip(before, flip, self._now()))
+
+    async def drain(self, service: str, revision: str, deadline_s: float) -> Applied:
+        """Send a revision no new requests, and cut what is still open after `deadline_s` seconds."""
+        async with self._one_at_a_time:
+            before = self.table(service)
+            deadline = self._now() + timedelta(seconds=deadline_s)
+            after = transitions.drain(before, revision, deadline.strftime("%Y-%m-%dT%H:%M:%SZ"))
+            applied = await self._apply(before, after)
+            self._traffic(after, revision).drain_until = self._relay.clock() + deadline_s
+            return applied
+
+    def drain_state(self, service: str, revision: str) -> DrainState:
+        """How far draining has come.
+
+        Raises:
+            ServiceUnknown, RevisionUnknown: nothing to look at.
+        """
+        table = self.table(service)
+        declared = table.declared.revisions.get(revision)
+        if declared is None:
+            raise RevisionUnknown(f"service {service} declares no revision {revision}")
+        traffic = self._traffic(table, revision)
+        done = declared.state == DRAINING and traffic.inflight == 0
+        return DrainState(traffic.inflight, traffic.oldest_seconds(self._relay.clock()), traffic.cut, done)
+
+    async def delete(self, service: str) -> None:
+        """Forget a service.
+
+        Raises:
+            ServiceUnknown: there is none.
+            ServiceInUse: requests are in flight.
+        """
+        async with self._one_at_a_time:
+            table = self.table(service)
+            if any(self.inflight(table).values()):
+                raise ServiceInUse(f"service {service} has requests in flight: drain its revisions first")
+            await asyncio.to_thread(self._store.delete, service)
+            self.serve({name: other for name, other in self.tables.items() if name != service})
+            for digest in table.declared.revisions:
+                self._relay.traffic.forget(service, digest)
+
+    async def _apply(self, before: RouteTable | None, after: RouteTable) -> Applied:
+        if after is before:
+            return Applied(after, applied=False)
+        await asyncio.to_thread(self._store.save, after)
+        self.serve({**self.tables, after.service: after})
+        return Applied(after, applied=True)
+
+    def _refuse(self, table: RouteTable) -> None:
+        findings = self._relay.compiler.missing_keys(table)
+        findings += [
+            f"revisions.{digest}.upstreams: {upstream.url} is this router itself"
+            for digest, revision in table.declared.revisions.items()
+            for upstream in revision.upstreams
+            if points_at(upstream.url, self._listening)
+        ]
+        findings += transitions.shared_aliases(table, self.tables)
+        if findings:
+            raise TableInvalid(findings)
+
+    def _refuse_removing_busy(self, before: RouteTable | None, after: RouteTable) -> None:
+        for digest in transitions.removed_revisions(before, after):
+            count = self._traffic(after, digest).inflight
+            if count:
+                raise RevisionInUse(f"revision {digest} has {count} requests in flight: drain it first")
+
+    def _end_drains(self, table: RouteTable) -> None:
+        for digest, revision in table.declared.revisions.items():
+            if revision.state != DRAINING:
+                self._traffic(table, digest).drain_until = None
+
+    def _traffic(self, table: RouteTable, digest: str) -> Traffic:
+        return self._relay.traffic.of(table.service, digest)

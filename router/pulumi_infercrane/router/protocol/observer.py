@@ -1,0 +1,214 @@
+"""Reads a copy of an answer and says how it went. The bytes on their way to the client are never touched."""
+
+import re
+from collections.abc import Callable
+from enum import Enum, StrEnum, auto
+
+import orjson
+
+from pulumi_infercrane.router.protocol.answers import Reading, Usage, read
+from pulumi_infercrane.router.protocol.sse import Event, EventReader, EventTooLong
+
+MAX_DOCUMENT = 256 * 1024
+"""Bytes of a not streamed answer that are kept to be read; of a larger one only the framing is known."""
+
+_ABORTED = frozenset({"abort", "error"})
+_PLAIN = re.compile(rb'[^"\\\x00-\x1f]+')
+
+
+class Outcome(StrEnum):
+    """How a request ended; every request has exactly one."""
+
+    COMPLETE = "complete"
+    ABORTED = "aborted"
+    ERROR_EVENT = "error_event"
+    TRUNCATED = "truncated"
+    HTTP_ERROR = "http_error"
+    IDLE_TIMEOUT = "idle_timeout"
+    CLIENT_CANCELLED = "client_cancelled"
+    FIRST_BYTE_TIMEOUT = "first_byte_timeout"
+    CONNECT_FAILED = "connect_failed"
+    UPSTREAM_CLOSED = "upstream_closed"
+    UPSTREAM_PROTOCOL = "upstream_protocol"
+    UNROUTABLE = "unroutable"
+    SHED = "shed"
+    CLIENT_ERROR = "client_error"
+    UNOBSERVED = "unobserved"
+
+
+class _Kind(Enum):
+    UNKNOWN = auto()
+    EVENTS = auto()
+    DOCUMENT = auto()
+    OPAQUE = auto()
+
+
+class Observer:
+    """One per attempt. `feed` takes body pieces without transfer coding, in order.
+
+    Most events of a stream differ from the one before only in their text. `feed` remembers the bytes round the text
+    of a plain event; a piece that has exactly these bytes round text without quotes, escapes and control characters
+    is one more plain event and needs no parsing. Everything else is parsed.
+    """
+
+    __slots__ = (
+        "_choices",
+        "_clock",
+        "_document",
+        "_error",
+        "_events",
+        "_finished",
+        "_kind",
+        "_lost",
+        "_prefix",
+        "_size",
+        "_suffix",
+        "content_events",
+        "data_events",
+        "first_content_at",
+        "usage",
+    )
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.data_events = 0
+        """Data events so far, `[DONE]` included; what the gap timer watches."""
+        self.content_events = 0
+        self.first_content_at: float | None = None
+        """By `clock`, when the first text, reasoning or tool call came."""
+        self.usage: Usage | None = None
+        self._clock = clock
+        self._kind = _Kind.UNKNOWN
+        self._events = EventReader()
+        self._document: list[bytes] = []
+        self._size = 0
+        self._choices: set[int] = set()
+        self._finished: dict[int, str] = {}
+        self._error = False
+        self._lost = False
+        self._prefix = b""
+        self._suffix = b""
+
+    def begin(self, content_type: bytes, content_encoding: bytes) -> None:
+        """What the head says about the body."""
+        media = content_type.partition(b";")[0].strip().lower()
+        if content_encoding.strip().lower() not in (b"", b"identity"):
+            self._kind = _Kind.OPAQUE
+        elif media == b"text/event-stream":
+            self._kind = _Kind.EVENTS
+        elif media == b"application/json":
+            self._kind = _Kind.DOCUMENT
+        else:
+            self._kind = _Kind.OPAQUE
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the body is an event stream."""
+        return self._kind is _Kind.EVENTS
+
+    def feed(self, piece: bytes) -> None:
+        """Take a copy of body bytes. Never raises."""
+        prefix = self._prefix
+        if (
+            prefix
+            and piece.startswith(prefix)
+            and piece.endswith(self._suffix)
+            and _PLAIN.fullmatch(piece, len(prefix), len(piece) - len(self._suffix))
+        ):
+            self.data_events += 1
+            self.content_events += 1
+        elif self._kind is _Kind.EVENTS:
+            self._feed_events(piece)
+        elif self._kind is _Kind.DOCUMENT:
+            self._feed_document(piece)
+
+    def end(self, *, whole: bool) -> Outcome:
+        """The outcome by what was seen. `whole` tells whether the framing came to its end."""
+        if self._kind is _Kind.EVENTS:
+            self._take_events(self._events.end())
+        elif self._kind is _Kind.DOCUMENT:
+            return self._end_document(whole=whole)
+        else:
+            return Outcome.UNOBSERVED if whole else Outcome.TRUNCATED
+        if self._lost and not self._error:
+            return Outcome.UNOBSERVED
+        return self.verdict() or Outcome.TRUNCATED
+
+    def verdict(self) -> Outcome | None:
+        """What is settled already, before the body ends."""
+        if self._error:
+            return Outcome.ERROR_EVENT
+        if not _ABORTED.isdisjoint(self._finished.values()):
+            return Outcome.ABORTED
+        if self._finished and self._choices <= self._finished.keys() and not self._lost:
+            return Outcome.COMPLETE
+        return None
+
+    def _feed_events(self, piece: bytes) -> None:
+        self._prefix = b""
+        try:
+            self._take_events(self._events.feed(piece))
+        except EventTooLong:
+            self._kind, self._lost = _Kind.OPAQUE, True
+            return
+        if self._events.pending:
+            self._prefix = b""
+
+    def _take_events(self, events: list[Event]) -> None:
+        for event in events:
+            self._prefix = b""
+            self.data_events += 1
+            if event.data != b"[DONE]":
+                self._take_event(event)
+
+    def _take_event(self, event: Event) -> None:
+        try:
+            document = orjson.loads(event.data)
+        except orjson.JSONDecodeError:
+            document = None
+        if event.name == b"error":
+            self._error = True
+        elif isinstance(document, dict):
+            reading = read(document)
+            self._note(reading)
+            self._remember_shape(event, reading)
+        else:
+            self._lost = True
+
+    def _note(self, reading: Reading) -> None:
+        self._error = self._error or reading.error
+        self._choices |= reading.choices
+        self._finished.update(reading.finished)
+        self.usage = reading.usage or self.usage
+        if reading.content:
+            self.content_events += 1
+            if self.first_content_at is None:
+                self.first_content_at = self._clock()
+
+    def _remember_shape(self, event: Event, reading: Reading) -> None:
+        text = b'"%b"' % reading.text.encode()
+        if event.name or not reading.text or reading.finished or reading.usage or event.data.count(text) != 1:
+            return
+        before, _, after = event.data.partition(text)
+        self._prefix = b'data: %b"' % before
+        self._suffix = b'"%b\n\n' % after
+
+    def _feed_document(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size <= MAX_DOCUMENT:
+            self._document.append(piece)
+        else:
+            self._document.clear()
+
+    def _end_document(self, *, whole: bool) -> Outcome:
+        if not whole:
+            return Outcome.TRUNCATED
+        if self._size > MAX_DOCUMENT:
+            return Outcome.COMPLETE
+        try:
+            document = orjson.loads(b"".join(self._document))
+        except orjson.JSONDecodeError:
+            return Outcome.UNOBSERVED
+        if not isinstance(document, dict):
+            return Outcome.UNOBSERVED
+        self._note(read(document))
+        return self.verdict() or Outcome.COMPLETE

@@ -1,0 +1,217 @@
+"""Requests from bytes, strictly.
+
+httptools refuses much of what is ambiguous by itself; what it lets through is refused here. Nothing is repaired:
+a request is understood in one way only, or answered with an error and the connection closed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import NamedTuple
+
+import httptools
+
+from pulumi_infercrane.router.errors import RequestRefused
+from pulumi_infercrane.router.protocol.headers import Header, first, lines
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bytes, except `headers`."""
+
+    request_line: int = 8 * 1024
+    head: int = 32 * 1024
+    headers: int = 100
+    body: int = 16 * 1024 * 1024
+
+
+class Head(NamedTuple):
+    """Everything before the body."""
+
+    method: bytes
+    target: bytes
+    version: str
+    headers: tuple[Header, ...]
+
+    @property
+    def path(self) -> str:
+        """The target without its query; bytes outside ASCII never match a path we know."""
+        return self.target.partition(b"?")[0].decode("latin-1")
+
+
+class Request(NamedTuple):
+    """One complete request, its body de-chunked, trailers dropped."""
+
+    head: Head
+    body: bytes
+    keep_alive: bool
+
+
+class Phase(Enum):
+    """What the connection is in the middle of."""
+
+    IDLE = auto()
+    HEAD = auto()
+    BODY = auto()
+
+
+class RequestReader:
+    """Feeds bytes, calls back per head and per complete request.
+
+    `on_head` may raise RequestRefused to answer before the body is read. `on_continue` is called when the client
+    waits for `100 Continue`.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        on_head: Callable[[Head], None],
+        on_request: Callable[[Request], None],
+        on_continue: Callable[[], None],
+    ) -> None:
+        self.phase = Phase.IDLE
+        self._limits = limits
+        self._head_done = on_head
+        self._request_done = on_request
+        self._continue = on_continue
+        self._parser = httptools.HttpRequestParser(self)
+        self._head: Head | None = None
+        self._upgrade_ignored = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what was received.
+
+        Raises:
+            RequestRefused: the connection must be closed after the answer; requests before it were called back.
+        """
+        in_head = self.phase is Phase.HEAD
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._resume_without_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserCallbackError as error:
+            raise _cause(error) from None
+        except httptools.HttpParserError as error:
+            raise RequestRefused(400, "bad_request", f"not valid HTTP: {error}", close=True) from None
+        if self.phase is Phase.HEAD:
+            self._fed_into_head = len(data) + (self._fed_into_head if in_head else 0)
+            if self._fed_into_head > self._limits.head + self._limits.request_line:
+                raise _head_too_large()
+
+    def close(self) -> None:
+        """Let go of the parser, which refers back to this reader."""
+        del self._parser
+
+    def on_message_begin(self) -> None:
+        self.phase = Phase.HEAD
+        self._target = b""
+        self._headers: list[Header] = []
+        self._head_size = 0
+        self._fed_into_head = 0
+        self._head = None
+        self._body: list[bytes] = []
+        self._body_size = 0
+
+    def on_url(self, piece: bytes) -> None:
+        self._target += piece
+        if len(self._target) > self._limits.request_line:
+            raise _head_too_large()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is not None:
+            return  # a trailer: it arrives here after the body
+        self._head_size += len(name) + len(value) + 4
+        if self._head_size > self._limits.head or len(self._headers) == self._limits.headers:
+            raise _head_too_large()
+        self._headers.append(Header(name.lower(), name, value))
+
+    def on_headers_complete(self) -> None:
+        head = Head(self._parser.get_method(), self._target, self._parser.get_http_version(), tuple(self._headers))
+        refuse_ambiguous(head)
+        self._upgrade_ignored = self._parser.should_upgrade()
+        self._head = head
+        if self._upgrade_ignored:
+            return
+        self._refuse_large_body(int(first(head.headers, b"content-length") or 0))
+        self._head_done(head)
+        self.phase = Phase.BODY
+        if first(head.headers, b"expect") is not None:
+            self._continue()
+
+    def on_body(self, piece: bytes) -> None:
+        self._body_size += len(piece)
+        self._refuse_large_body(self._body_size)
+        self._body.append(piece)
+
+    def on_message_complete(self) -> None:
+        if self._upgrade_ignored or self._head is None:
+            return
+        self.phase = Phase.IDLE
+        body, self._body = b"".join(self._body), []
+        self._request_done(Request(self._head, body, self._parser.should_keep_alive()))
+
+    def _refuse_large_body(self, size: int) -> None:
+        if size > self._limits.body:
+            limit = self._limits.body
+            raise RequestRefused(413, "body_too_large", f"the body may have {limit} bytes", close=True)
+
+    def _resume_without_upgrade(self, rest: bytes) -> None:
+        """The parser stops behind a head that asks for another protocol: read it again as if it had not asked."""
+        head, self._upgrade_ignored = self._head, False
+        if head is None:
+            raise RequestRefused(400, "bad_request", "not valid HTTP", close=True)
+        plain = lines(header for header in head.headers if header.key not in (b"upgrade", b"connection"))
+        self._parser = httptools.HttpRequestParser(self)
+        start = b"%b %b HTTP/%b\r\n" % (head.method, head.target, head.version.encode())
+        self.feed(start + plain + b"\r\n" + rest)
+
+
+def refuse_ambiguous(head: Head) -> None:
+    """Refuse what the parser accepts although two readers could understand it in two ways.
+
+    Raises:
+        RequestRefused: the connection must be closed.
+    """
+    if head.version not in ("1.0", "1.1"):
+        raise RequestRefused(505, "http_version", "only HTTP/1.0 and HTTP/1.1 are spoken here", close=True)
+    if head.method == b"CONNECT":
+        raise RequestRefused(501, "not_implemented", "this is no forward proxy", close=True)
+    if not head.target.startswith(b"/") or b"#" in head.target:
+        raise _bad("the request target must be a path, without a fragment")
+    hosts = sum(header.key == b"host" for header in head.headers)
+    if hosts > 1 or (hosts == 0 and head.version == "1.1"):
+        raise _bad("exactly one Host header is needed")
+    _refuse_framing(head)
+    _refuse_expectation(head)
+
+
+def _refuse_framing(head: Head) -> None:
+    codings = [header.value for header in head.headers if header.key == b"transfer-encoding"]
+    if codings and head.version == "1.0":
+        raise _bad("HTTP/1.0 has no Transfer-Encoding")
+    if codings and (len(codings) > 1 or codings[0].strip().lower() != b"chunked"):
+        raise RequestRefused(501, "not_implemented", "the only transfer coding taken is chunked", close=True)
+    has_body = bool(codings) or int(first(head.headers, b"content-length") or 0) > 0
+    if has_body and head.method in (b"GET", b"HEAD"):
+        raise _bad("this method takes no body")
+    if (first(head.headers, b"content-encoding") or b"identity").lower() != b"identity":
+        raise RequestRefused(415, "compressed_body", "send the body uncompressed", close=True)
+
+
+def _refuse_expectation(head: Head) -> None:
+    expectation = first(head.headers, b"expect")
+    if expectation is not None and expectation.strip().lower() != b"100-continue":
+        raise RequestRefused(417, "expectation_failed", "the only expectation met is 100-continue", close=True)
+
+
+def _bad(message: str) -> RequestRefused:
+    return RequestRefused(400, "bad_request", message, close=True)
+
+
+def _head_too_large() -> RequestRefused:
+    return RequestRefused(431, "head_too_large", "request line or headers are too large", close=True)
+
+
+def _cause(error: httptools.HttpParserCallbackError) -> Exception:
+    cause = error.__context__
+    return cause if isinstance(cause, Exception) else error

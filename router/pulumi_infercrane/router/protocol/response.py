@@ -1,0 +1,175 @@
+"""Answers: reading an upstream's, rewriting its head, writing our own."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+import httptools
+import orjson
+
+from pulumi_infercrane.router.protocol.headers import (
+    HOP_BY_HOP,
+    OURS,
+    Header,
+    first,
+    lines,
+    named_in_connection,
+)
+
+MAX_HEAD = 64 * 1024
+
+_REPLACED = HOP_BY_HOP | {b"x-request-id"}
+_BODILESS = (204, 304)
+
+
+class BadAnswer(Exception):
+    """The upstream broke HTTP; nothing more of this connection can be trusted."""
+
+
+class ResponseReader:
+    """Frames exactly one answer. `on_body` gets body pieces without transfer coding."""
+
+    __slots__ = (
+        "_held",
+        "_parser",
+        "_start_line",
+        "complete",
+        "feed_body",
+        "head_done",
+        "headers",
+        "interim",
+        "keep_alive",
+        "on_body",
+        "status",
+        "surplus",
+    )
+
+    def __init__(self, on_body: Callable[[bytes], None]) -> None:
+        self.on_body = on_body
+        self.status = 0
+        self.headers: list[Header] = []
+        self.head_done = False
+        self.complete = False
+        self.surplus = False
+        """More came than one answer has: response splitting, or an upstream out of step."""
+        self.keep_alive = False
+        self.interim: list[bytes] = []
+        """Heads of 103 answers, to be passed on."""
+        self._held = b""
+        self._start_line = b""
+        self._parser = httptools.HttpResponseParser(self)
+        self.feed_body: Callable[[bytes], None] = self._parser.feed_data
+        """Takes body bytes once the head is done; sets `complete` and `surplus`, raises HttpParserError."""
+
+    def close(self) -> None:
+        """Let go of the parser, which refers back to this reader."""
+        del self._parser, self.feed_body
+
+    def feed_head(self, data: bytes) -> bytes | None:
+        """Take bytes until the final head is complete; then the body bytes that came with it, else None.
+
+        Raises:
+            BadAnswer: not HTTP/1.x, or framed in a way we do not pass on.
+        """
+        self._held += data
+        while (end := self._held.find(b"\r\n\r\n") + 4) > 3:
+            head, self._held = self._held[:end], self._held[end:]
+            self._feed(head)
+            if self.status >= 200:
+                return self._final(head)
+            self._interim(head)
+        if len(self._held) > MAX_HEAD:
+            raise BadAnswer("head too large")
+        return None
+
+    @property
+    def ends_at_eof(self) -> bool:
+        """Whether only the end of the connection ends the body."""
+        framed = any(header.key in (b"content-length", b"transfer-encoding") for header in self.headers)
+        return not framed and not self.complete
+
+    @property
+    def chunked(self) -> bool:
+        return first(self.headers, b"transfer-encoding") is not None
+
+    def head(self, added: bytes, *, dechunked: bool) -> bytes:
+        """The head for the client: theirs without what ends here, then `added` header lines."""
+        dropped = named_in_connection(self.headers) | _REPLACED
+        if dechunked:
+            dropped |= {b"transfer-encoding"}
+        kept = [h for h in self.headers if h.key not in dropped and not h.key.startswith(OURS)]
+        return b"HTTP/1.1 %b\r\n%b%b\r\n" % (self._start_line, lines(kept), added)
+
+    def idle_seconds(self, most: float) -> float:
+        """How long this connection may wait for its next use: earlier than the upstream closes it."""
+        for part in (first(self.headers, b"keep-alive") or b"").split(b","):
+            name, _, value = part.strip().partition(b"=")
+            if name.lower() == b"timeout" and value.isdigit():
+                return min(most, float(value) - 2)
+        return most
+
+    def on_message_begin(self) -> None:
+        if self.complete:
+            self.surplus = True
+        self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.head_done:
+            self.headers.append(Header(name.lower(), name, value))
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        self.keep_alive = self._parser.should_keep_alive()
+
+    def on_message_complete(self) -> None:
+        if self.status >= 200:
+            self.complete = True
+
+    def feed(self, data: bytes) -> bytes:
+        """Take body bytes and hand them back.
+
+        Raises:
+            BadAnswer: broken chunk framing.
+        """
+        self._feed(data)
+        return data
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            raise BadAnswer("switched protocols without being asked") from None
+        except httptools.HttpParserError as error:
+            raise BadAnswer(str(error)) from None
+
+    def _interim(self, head: bytes) -> None:
+        if self.status not in (100, 102, 103):
+            raise BadAnswer(f"unexpected interim answer {self.status}")
+        if self.status == 103:
+            self.interim.append(head)
+
+    def _final(self, head: bytes) -> bytes:
+        coding = [header.value for header in self.headers if header.key == b"transfer-encoding"]
+        if coding and (len(coding) > 1 or coding[0].strip().lower() != b"chunked"):
+            raise BadAnswer("a transfer coding other than chunked")
+        self.head_done = True
+        self._start_line = head[: head.index(b"\r\n")].partition(b" ")[2]
+        rest, self._held = self._held, b""
+        if self.complete or self.status in _BODILESS:
+            self.complete, self.surplus = True, bool(rest)
+        elif rest:
+            self._feed(rest)
+        return rest
+
+
+def own_answer(
+    status: int, body: bytes, headers: bytes, *, media: bytes = b"application/json", head_only: bool = False
+) -> bytes:
+    """A complete answer of the router itself. `headers` are whole lines with CRLF."""
+    head = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n"
+    phrase = HTTPStatus(status).phrase.encode()
+    return head % (status, phrase, media, len(body), headers) + (b"" if head_only else body)
+
+
+def error_body(code: str, message: str, kind: str) -> bytes:
+    """An error in the shape OpenAI clients read."""
+    return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})

@@ -1,0 +1,74 @@
+"""Server-sent events from pieces of bytes, cut anywhere."""
+
+from typing import NamedTuple
+
+MAX_PENDING = 1024 * 1024
+"""Bytes of one unfinished event. `response.completed` repeats the whole answer, so it must hold a long one."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Event(NamedTuple):
+    """One dispatched event; several data lines are joined by LF."""
+
+    name: bytes
+    data: bytes
+
+
+class EventTooLong(Exception):
+    """An unfinished event exceeds MAX_PENDING."""
+
+
+class EventReader:
+    """Line endings may be LF, CRLF or CR; comments and unknown fields are skipped."""
+
+    def __init__(self) -> None:
+        self._line = b""
+        self._name = b""
+        self._data: list[bytes] = []
+        self._size = 0
+        self._begun = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether part of an event is held back."""
+        return bool(self._line or self._data or self._name)
+
+    def feed(self, piece: bytes) -> list[Event]:
+        """Events completed by this piece.
+
+        Raises:
+            EventTooLong: the rest of the stream cannot be observed.
+        """
+        lines = (self._line + piece).splitlines(keepends=True)
+        # a lone CR at the end may be the first half of CRLF
+        self._line = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        events = [event for line in lines if (event := self._take(line.rstrip(b"\r\n"))) is not None]
+        if len(self._line) + self._size > MAX_PENDING:
+            raise EventTooLong
+        return events
+
+    def end(self) -> list[Event]:
+        """What is left when the body ends without a blank line."""
+        lines = [self._line.rstrip(b"\r\n"), b""]
+        self._line = b""
+        return [event for line in lines if (event := self._take(line)) is not None]
+
+    def _take(self, line: bytes) -> Event | None:
+        if not self._begun:
+            self._begun, line = True, line.removeprefix(_BOM)
+        if not line:
+            return self._dispatch()
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data.append(value)
+            self._size += len(value)
+        elif field == b"event":
+            self._name = value
+        return None
+
+    def _dispatch(self) -> Event | None:
+        event = Event(self._name, b"\n".join(self._data)) if self._data else None
+        self._name, self._data, self._size = b"", [], 0
+        return event

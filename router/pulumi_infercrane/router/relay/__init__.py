@@ -1,0 +1,1 @@
+"""The data plane on asyncio protocols: client connections, exchanges, upstream connections and their pools."""

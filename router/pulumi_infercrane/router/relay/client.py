@@ -1,0 +1,217 @@
+"""One client connection: requests in, answers out in their order."""
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+from pulumi_infercrane.router.errors import RequestRefused
+from pulumi_infercrane.router.protocol.request import Phase, Request, RequestReader
+from pulumi_infercrane.router.protocol.response import error_body, own_answer
+from pulumi_infercrane.router.relay.exchange import Exchange
+from pulumi_infercrane.router.relay.upstream import HIGH_WATER, LOW_WATER
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.relay.relay import Relay
+
+MAX_BACKLOG = 64 * 1024
+"""Bytes of further requests taken while one is being answered."""
+
+
+class ClientConnection(asyncio.Protocol):
+    """Reading from the client is never paused: paused, its departure would not be seen."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, relay: "Relay") -> None:
+        self._relay = relay
+        self._reader = RequestReader(relay.limits, relay.refuse_head, self._on_request, self._on_continue)
+        self._exchange: Exchange | None = None
+        self._waiting: deque[Request | RequestRefused] = deque()
+        self._backlog = 0
+        self._deaf = False
+        """Nothing more is read from this client; the connection is about to end."""
+        self._served = False
+        self._phase = Phase.IDLE
+        self._phase_since = relay.clock()
+        self._peer = b"unknown"
+        self.closing = False
+        self.stalled_since: float | None = None
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport = cast("asyncio.Transport", transport)
+        self.write = transport.write
+        transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+        peer = transport.get_extra_info("peername")
+        self._peer = str(peer[0]).encode() if isinstance(peer, tuple) else b"unknown"
+        self._relay.clients.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        if self._exchange is not None or self._waiting:
+            self._backlog += len(data)
+            if self._backlog > MAX_BACKLOG:
+                self._hang_up()
+                return
+        try:
+            self._reader.feed(data)
+        except RequestRefused as refused:
+            self._deaf = True
+            self._waiting.append(refused)
+        self._advance()
+
+    def eof_received(self) -> None:
+        """A client that stops sending counts as gone, so that its generation stops."""
+        self._hang_up()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deaf = True
+        self._waiting.clear()
+        self._relay.clients.discard(self)
+        self._reader.close()
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.client_lost()
+
+    def pause_writing(self) -> None:
+        self.stalled_since = self._relay.clock()
+        if self._exchange is not None:
+            self._exchange.pause()
+
+    def resume_writing(self) -> None:
+        self.stalled_since = None
+        if self._exchange is not None:
+            self._exchange.resume()
+        else:
+            self._advance()
+
+    # called by the exchange
+
+    def answer_done(self, *, close: bool) -> None:
+        self._exchange = None
+        self._backlog = 0
+        self._phase, self._phase_since = self._reader.phase, self._relay.clock()
+        if close:
+            self._close()
+        else:
+            self._advance()
+
+    def answer_error(self, status: int, code: str, message: str, headers: bytes) -> None:
+        self.write(_error_answer(status, code, message, headers, close=self.closing))
+        self.answer_done(close=self.closing)
+
+    def break_off(self, *, reset: bool) -> None:
+        """What was received is still delivered; without framing only a reset tells a cut from an end."""
+        self._exchange = None
+        if reset:
+            sock = self.transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._close()
+
+    # called by the relay
+
+    def check(self, now: float) -> None:
+        """Close the connection, or end its exchange, when a timer has run out."""
+        if self._exchange is not None:
+            self._exchange.check(now)
+            return
+        if self._phase is not self._reader.phase and not self._deaf:
+            self._phase, self._phase_since = self._reader.phase, now
+        if now - self._phase_since > self._allowance():
+            self._hang_up()
+
+    def finish_up(self) -> None:
+        """The router is stopping: close when nothing is being answered, else after that answer."""
+        self.closing = True
+        if self._exchange is None and not self._waiting and self._reader.phase is Phase.IDLE:
+            self._close()
+
+    def cut(self) -> None:
+        """The router stops now."""
+        if self._exchange is not None:
+            self._exchange.cut()
+        self._hang_up()
+
+    # inside
+
+    def _on_request(self, request: Request) -> None:
+        self._waiting.append(request)
+
+    def _on_continue(self) -> None:
+        if self._exchange is None and not self._waiting:
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _advance(self) -> None:
+        """Serve what waits, one by one: errors take their place in the order too."""
+        while self._waiting and self._exchange is None and self.stalled_since is None:
+            if self.transport.is_closing():
+                return
+            item = self._waiting.popleft()
+            if isinstance(item, RequestRefused):
+                self._refuse(item, self._relay.request_id(None), close=True)
+                return
+            self._serve(item)
+
+    def _serve(self, request: Request) -> None:
+        relay = self._relay
+        self._served = True
+        self.closing = relay.stopping or not request.keep_alive or request.head.version == "1.0"
+        request_id = relay.request_id(request.head)
+        try:
+            bound = relay.bind(request, request_id, self._peer)
+        except RequestRefused as refused:
+            self._refuse(refused, request_id, close=self.closing)
+            return
+        if isinstance(bound, bytes):
+            self.write(bound)
+            self.answer_done(close=self.closing)
+            return
+        self._exchange = Exchange(bound, self, relay.clock)
+        self._exchange.start()
+
+    def _refuse(self, refused: RequestRefused, request_id: bytes, *, close: bool) -> None:
+        self._relay.count_refused(refused)
+        headers = b"X-Request-Id: %b\r\n" % request_id
+        self.write(_error_answer(refused.status, refused.code, str(refused), headers, close=close))
+        if close:
+            self._linger()
+
+    def _close(self) -> None:
+        """End the connection when everything written has gone out."""
+        self._deaf = True
+        self._phase_since = self._relay.clock()
+        self.transport.close()
+
+    def _linger(self) -> None:
+        """Close without destroying the answer: bytes that still arrive would make the kernel reset the connection."""
+        self._deaf = True
+        self._waiting.clear()
+        self._phase_since = self._relay.clock()
+        self.transport.write_eof()
+
+    def _hang_up(self) -> None:
+        self._deaf = True
+        self.transport.abort()
+
+    def _allowance(self) -> float:
+        """Seconds the connection may stay in its phase."""
+        timers = self._relay.timers
+        if self._deaf:
+            return timers.linger_s
+        if self._phase is Phase.IDLE:
+            return timers.idle_s if self._served else timers.head_s
+        return timers.head_s if self._phase is Phase.HEAD else timers.body_s
+
+
+def _error_answer(status: int, code: str, message: str, headers: bytes, *, close: bool) -> bytes:
+    kind = "invalid_request_error" if status < 500 else "upstream_error" if status in (502, 504) else "server_error"
+    headers += b"X-InferCrane-Error: %b\r\n" % code.encode()
+    if status == 503:
+        headers += b"Retry-After: 1\r\n"
+    if close:
+        headers += b"Connection: close\r\n"
+    return own_answer(status, error_body(code, message, kind), headers)

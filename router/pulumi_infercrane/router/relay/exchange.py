@@ -1,0 +1,274 @@
+"""One request, from its dispatch to its end."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from pulumi_infercrane.router.protocol.headers import first
+from pulumi_infercrane.router.protocol.observer import Observer, Outcome
+from pulumi_infercrane.router.protocol.response import ResponseReader
+from pulumi_infercrane.router.relay.dispatch import Bound
+from pulumi_infercrane.router.relay.upstream import UpstreamConnection
+from pulumi_infercrane.router.routes import Endpoint
+
+MAX_ATTEMPTS = 2
+"""Connections tried; a request that was handed to one is never sent again."""
+
+_log = logging.getLogger(__name__)
+
+
+class Client(Protocol):
+    """What an exchange needs of the connection it answers to."""
+
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """Sends bytes as they are."""
+
+    @property
+    def stalled_since(self) -> float | None:
+        """When the client's receive buffer became full; None while it keeps up."""
+
+    @property
+    def closing(self) -> bool:
+        """Whether the connection will be closed after the current answer."""
+
+    def answer_done(self, *, close: bool) -> None:
+        """The answer is complete."""
+
+    def answer_error(self, status: int, code: str, message: str, headers: bytes) -> None:
+        """Nothing of an answer was sent yet: send this one."""
+
+    def break_off(self, *, reset: bool) -> None:
+        """Part of an answer was sent: end the connection so that the client sees the cut."""
+
+
+class Exchange:
+    """Bound to one revision for its whole life; ends exactly once, in `_finish`."""
+
+    __slots__ = (
+        "_attempt",
+        "_bound",
+        "_client",
+        "_clock",
+        "_dialing",
+        "_events_seen",
+        "_finished",
+        "_head_sent",
+        "_observer",
+        "_pieces",
+        "_progress_at",
+        "_reader",
+        "_upstream",
+        "started_at",
+    )
+
+    def __init__(self, bound: Bound, client: Client, clock: Callable[[], float]) -> None:
+        self.started_at = clock()
+        self._bound = bound
+        self._client = client
+        self._clock = clock
+        self._observer = Observer(clock)
+        self._upstream: UpstreamConnection | None = None
+        self._reader: ResponseReader | None = None
+        self._dialing: asyncio.Task[None] | None = None
+        self._attempt = 1
+        self._head_sent = False
+        self._finished = False
+        self._pieces: list[bytes] | None = [] if bound.request.head.version == "1.0" else None
+        self._events_seen = 0
+        self._progress_at = self.started_at
+
+    def start(self) -> None:
+        """Send the request on a pooled connection, or dial."""
+        self._bound.binding.traffic.open.add(self)
+        endpoint = self._bound.binding.next_endpoint()
+        connection = endpoint.pool.take()
+        if connection is not None:
+            self._begin(connection, endpoint)
+        else:
+            self._dialing = asyncio.get_running_loop().create_task(self._dial(endpoint))
+
+    # called by the upstream connection
+
+    def pass_on(self, reader: ResponseReader, rest: bytes) -> None:
+        """The head is complete, or body bytes came that cannot go out as they are: send them."""
+        if self._pieces is not None and reader.chunked:
+            rest = b"".join(self._pieces)
+            self._pieces.clear()
+        if not self._head_sent:
+            rest = self._head(reader) + rest
+        self._client.write(rest)
+        if reader.complete:
+            self.answer_complete()
+
+    def pass_on_interim(self, reader: ResponseReader) -> None:
+        """103 heads go to clients that may know them."""
+        if self._bound.request.head.version == "1.1":
+            self._client.write(b"".join(reader.interim))
+        reader.interim.clear()
+
+    def answer_complete(self) -> None:
+        """The framing of the answer came to its end."""
+        close = self._client.closing or (self._reader is not None and self._reader.ends_at_eof)
+        self._finish(self._outcome(whole=True), reuse=True)
+        self._client.answer_done(close=close)
+
+    def upstream_lost(self, *, clean: bool) -> None:
+        """The connection ended before the answer did, unless its end is the end of the answer."""
+        self._upstream = None
+        if self._head_sent and clean and self._reader is not None and self._reader.ends_at_eof:
+            self.answer_complete()
+        elif self._head_sent:
+            self._break(self._outcome(whole=False))
+        else:
+            self._refuse(Outcome.UPSTREAM_CLOSED, 502, "the upstream closed the connection before it answered")
+
+    def upstream_misbehaved(self) -> None:
+        """The answer is not HTTP, or more than one answer."""
+        if self._head_sent:
+            self._break(Outcome.UPSTREAM_PROTOCOL)
+        else:
+            self._refuse(Outcome.UPSTREAM_PROTOCOL, 502, "the upstream's answer is not valid HTTP")
+
+    # called by the client connection
+
+    def client_lost(self) -> None:
+        """Nobody waits for the answer any more. What was settled before stays so."""
+        self._finish(self._observer.verdict() or Outcome.CLIENT_CANCELLED)
+
+    def pause(self) -> None:
+        """The client does not keep up."""
+        if self._upstream is not None:
+            self._upstream.transport.pause_reading()
+
+    def resume(self) -> None:
+        """The client reads again."""
+        if self._upstream is not None:
+            self._progress_at = self._clock()
+            self._upstream.transport.resume_reading()
+
+    # called by the sweep and by draining
+
+    def check(self, now: float) -> None:
+        """End the exchange when one of its timers has run out."""
+        stalled = self._client.stalled_since
+        if stalled is not None:
+            if now - stalled > self._bound.binding.timers.client_stall_s:
+                self._break(Outcome.CLIENT_CANCELLED)
+            return
+        if self._observer.data_events != self._events_seen:
+            self._events_seen, self._progress_at = self._observer.data_events, now
+        self._check_silence(now - self._progress_at)
+
+    def cut(self) -> None:
+        """The drain deadline has passed."""
+        if self._head_sent:
+            self._break(Outcome.SHED)
+        else:
+            self._refuse(Outcome.SHED, 503, "the revision was drained before it answered")
+
+    # inside
+
+    def _check_silence(self, seconds: float) -> None:
+        """A whole answer has only the first-byte timer, a stream also the one between data events."""
+        timers = self._bound.binding.timers
+        if not self._head_sent:
+            if self._upstream is not None and seconds > timers.first_byte_s:
+                self._refuse(Outcome.FIRST_BYTE_TIMEOUT, 504, "the upstream did not begin to answer in time")
+        elif self._observer.streaming and self._events_seen == 0:
+            if seconds > timers.first_byte_s:
+                self._break(Outcome.FIRST_BYTE_TIMEOUT)
+        elif self._observer.streaming and seconds > timers.gap_s:
+            self._break(Outcome.IDLE_TIMEOUT)
+
+    async def _dial(self, chosen: Endpoint) -> None:
+        binding = self._bound.binding
+        others = [endpoint for endpoint in binding.endpoints if endpoint is not chosen]
+        for endpoint in [chosen, *others][:MAX_ATTEMPTS]:
+            try:
+                connection = endpoint.pool.take() or await endpoint.pool.dial(binding.timers.connect_s)
+            except (OSError, TimeoutError) as error:
+                _log.warning("upstream %s of revision %s: %s", endpoint.id, binding.label, str(error) or "timeout")
+                self._attempt += 1
+                continue
+            self._dialing = None
+            self._begin(connection, endpoint)
+            return
+        self._dialing = None
+        self._attempt = MAX_ATTEMPTS
+        self._refuse(Outcome.CONNECT_FAILED, 503, "no upstream of the revision takes connections")
+
+    def _begin(self, connection: UpstreamConnection, endpoint: Endpoint) -> None:
+        self._upstream = connection
+        self._progress_at = self._clock()
+        on_body = self._observer.feed if self._pieces is None else self._keep_piece
+        self._reader = connection.begin(self, self._bound.message(endpoint, self._attempt), on_body)
+        if self._client.stalled_since is not None:
+            connection.transport.pause_reading()
+
+    def _keep_piece(self, piece: bytes) -> None:
+        """For HTTP/1.0 clients, who do not know chunks."""
+        self._observer.feed(piece)
+        if self._pieces is not None:
+            self._pieces.append(piece)
+
+    def _head(self, reader: ResponseReader) -> bytes:
+        self._head_sent = True
+        self._observer.begin(
+            first(reader.headers, b"content-type") or b"", first(reader.headers, b"content-encoding") or b""
+        )
+        if self._pieces is None and self._upstream is not None:
+            self._upstream.relay_to(self._client.write)
+        added = self._bound.answer_headers(self._attempt)
+        if self._observer.streaming:
+            added += b"X-Accel-Buffering: no\r\n"
+            if first(reader.headers, b"cache-control") is None:
+                added += b"Cache-Control: no-cache\r\n"
+        if self._client.closing or reader.ends_at_eof:
+            added += b"Connection: close\r\n"
+        return reader.head(added, dechunked=self._pieces is not None)
+
+    def _outcome(self, *, whole: bool) -> Outcome:
+        status = self._reader.status if self._reader is not None else 0
+        if whole and status >= 300:
+            return Outcome.HTTP_ERROR
+        if whole and status == 204:
+            return Outcome.COMPLETE
+        return self._observer.end(whole=whole)
+
+    def _refuse(self, outcome: Outcome, status: int, message: str) -> None:
+        if self._finish(outcome):
+            self._client.answer_error(status, _CODES[outcome], message, self._bound.answer_headers(self._attempt))
+
+    def _break(self, outcome: Outcome) -> None:
+        unframed = self._pieces is not None or (self._reader is not None and self._reader.ends_at_eof)
+        if self._finish(outcome):
+            self._client.break_off(reset=unframed)
+
+    def _finish(self, outcome: Outcome, *, reuse: bool = False) -> bool:
+        """The one place where an exchange lets go of everything it holds. False when it had ended before."""
+        if self._finished:
+            return False
+        self._finished = True
+        traffic = self._bound.binding.traffic
+        traffic.open.discard(self)
+        traffic.record(outcome, self._observer, self.started_at)
+        dialing, self._dialing = self._dialing, None
+        if dialing is not None:
+            dialing.cancel()
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None and reuse:
+            upstream.release()
+        elif upstream is not None:
+            upstream.abort()
+        return True
+
+
+_CODES = {
+    Outcome.UPSTREAM_CLOSED: "upstream_closed",
+    Outcome.UPSTREAM_PROTOCOL: "upstream_protocol",
+    Outcome.FIRST_BYTE_TIMEOUT: "upstream_timeout",
+    Outcome.CONNECT_FAILED: "connect_failed",
+    Outcome.SHED: "draining",
+}

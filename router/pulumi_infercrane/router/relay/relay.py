@@ -1,0 +1,139 @@
+"""The data plane of one process: what all its connections share."""
+
+import asyncio
+import itertools
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+
+from pulumi_infercrane.router.errors import RequestRefused
+from pulumi_infercrane.router.protocol.headers import first
+from pulumi_infercrane.router.protocol.observer import Outcome
+from pulumi_infercrane.router.protocol.paths import MODELS
+from pulumi_infercrane.router.protocol.request import Head, Limits, Request
+from pulumi_infercrane.router.protocol.response import own_answer
+from pulumi_infercrane.router.relay.client import ClientConnection
+from pulumi_infercrane.router.relay.dispatch import Bound, choose, refuse_path
+from pulumi_infercrane.router.routes import Compiler, Routes
+from pulumi_infercrane.router.traffic import TrafficBook
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_UNROUTABLE = frozenset({"no_route", "no_upstream"})
+_SHED = frozenset({"draining"})
+
+
+@dataclass(frozen=True)
+class ConnectionTimers:
+    """Seconds. Those of an exchange are in the route table."""
+
+    head_s: float = 10
+    body_s: float = 60
+    idle_s: float = 75
+    linger_s: float = 5
+    """For a client to take the last bytes of a connection that is ending."""
+    pool_idle_s: float = 3
+    """vLLM and uvicorn close idle connections after 5."""
+    sweep_s: float = 1
+
+
+class Relay:
+    """`routes` is replaced as a whole; whatever is dispatched afterwards goes by the new one."""
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        traffic: TrafficBook,
+        limits: Limits | None = None,
+        timers: ConnectionTimers | None = None,
+    ) -> None:
+        self.routes: Routes = compiler.compile({})
+        self.compiler = compiler
+        self.traffic = traffic
+        self.clock: Callable[[], float] = traffic.clock
+        self.limits = limits or Limits()
+        self.timers = timers or ConnectionTimers()
+        self.clients: set[ClientConnection] = set()
+        self.stopping = False
+        self._id_prefix = secrets.token_hex(6).encode()
+        self._id_count = itertools.count(1)
+
+    def connection(self) -> ClientConnection:
+        """A protocol for a new client."""
+        return ClientConnection(self)
+
+    def bind(self, request: Request, request_id: bytes, peer: bytes) -> Bound | bytes:
+        """The revision a request is bound to, or our own answer to it.
+
+        Raises:
+            RequestRefused: the request is answered with an error.
+        """
+        if self.stopping:
+            raise RequestRefused(503, "draining", "the router is stopping")
+        refuse_path(request.head)
+        if request.head.path == MODELS:
+            return self._models(request, request_id)
+        model, binding = choose(request, self.routes)
+        return Bound(request, binding, model, request_id, peer)
+
+    def refuse_head(self, head: Head) -> None:
+        """Called before a body is read; what has no body can wait for its turn.
+
+        Raises:
+            RequestRefused: nobody here would read the body.
+        """
+        if first(head.headers, b"transfer-encoding") or first(head.headers, b"content-length") not in (None, b"0"):
+            refuse_path(head)
+
+    def request_id(self, head: Head | None) -> bytes:
+        """The client's id when it is harmless, else one of ours."""
+        given = first(head.headers, b"x-request-id") if head is not None else None
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given
+        return b"%b-%d" % (self._id_prefix, next(self._id_count))
+
+    def count_refused(self, refused: RequestRefused) -> None:
+        """Book a request that no revision was bound to."""
+        outcome = Outcome.CLIENT_ERROR
+        if refused.code in _UNROUTABLE:
+            outcome = Outcome.UNROUTABLE
+        elif refused.code in _SHED:
+            outcome = Outcome.SHED
+        self.traffic.unbound[outcome] += 1
+
+    async def sweep_forever(self) -> None:
+        """Run the timers of all connections: one pass per `sweep_s` instead of a timer per event."""
+        while True:
+            await asyncio.sleep(self.timers.sweep_s)
+            self.sweep()
+
+    def sweep(self) -> None:
+        now = self.clock()
+        for client in tuple(self.clients):
+            client.check(now)
+        for pool in self.compiler.pools:
+            pool.expire()
+        for traffic in self.traffic.all():
+            traffic.cut_overdue(now)
+
+    def finish_up(self) -> None:
+        """Answer nothing new; connections close after what they are answering."""
+        self.stopping = True
+        for client in tuple(self.clients):
+            client.finish_up()
+
+    def cut(self) -> None:
+        """End every connection now."""
+        for client in tuple(self.clients):
+            client.cut()
+
+    def _models(self, request: Request, request_id: bytes) -> bytes:
+        """The aliases, whatever the upstreams call their models and whether they answer or not."""
+        names = sorted(self.routes.by_alias)
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": "infercrane"} for name in names]
+        close = self.stopping or not request.keep_alive or request.head.version == "1.0"
+        headers = b"X-Request-Id: %b\r\n%b" % (request_id, b"Connection: close\r\n" if close else b"")
+        body = orjson.dumps({"object": "list", "data": data})
+        return own_answer(200, body, headers, head_only=request.head.method == b"HEAD")

@@ -1,0 +1,191 @@
+"""Connections to one upstream address, pooled."""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import httptools
+
+from pulumi_infercrane.router.protocol.response import BadAnswer, ResponseReader
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.relay.exchange import Exchange
+
+MAX_IDLE = 1024
+HIGH_WATER = 64 * 1024
+LOW_WATER = 16 * 1024
+
+
+class Address(NamedTuple):
+    """What a connection is made to."""
+
+    host: str
+    port: int
+    tls: bool
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """Carries one exchange at a time; between two it waits in its pool."""
+
+    __slots__ = ("_exchange", "_reader", "_write", "idle_until", "pool", "transport")
+
+    transport: asyncio.Transport
+
+    def __init__(self, pool: "Pool") -> None:
+        self.pool = pool
+        self.idle_until = 0.0
+        self._exchange: Exchange | None = None
+        self._reader: ResponseReader | None = None
+        self._write: Callable[[bytes], None] | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Open and reading, so that a request may be written to it."""
+        return not self.transport.is_closing() and self.transport.is_reading()
+
+    def begin(self, exchange: "Exchange", message: bytes, on_body: Callable[[bytes], None]) -> ResponseReader:
+        """Send a whole request and let `exchange` take the answer."""
+        self._exchange = exchange
+        self._reader = reader = ResponseReader(on_body)
+        self.transport.write(message)
+        return reader
+
+    def relay_to(self, write: Callable[[bytes], None]) -> None:
+        """From now on received bytes go to `write` as they are."""
+        self._write = write
+
+    def release(self) -> None:
+        """The answer is complete: wait for the next exchange, or close."""
+        reader = self._end()
+        if reader is None or not reader.keep_alive or reader.surplus or not self.usable:
+            self.transport.close()
+        else:
+            self.pool.give(self, reader.idle_seconds(self.pool.idle_seconds))
+
+    def abort(self) -> None:
+        """Close at once, so that the upstream stops generating."""
+        self._end()
+        self.transport.abort()
+
+    def _end(self) -> ResponseReader | None:
+        reader = self._reader
+        self._exchange = self._reader = self._write = None
+        if reader is not None:
+            reader.close()
+        return reader
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport = cast("asyncio.Transport", transport)
+        transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+
+    def data_received(self, data: bytes) -> None:
+        write, reader = self._write, self._reader
+        if write is None or reader is None:
+            self._before_body(data)
+            return
+        try:
+            reader.feed_body(data)
+        except httptools.HttpParserError:
+            self._fail()
+            return
+        if reader.surplus:
+            self._fail()
+            return
+        write(data)
+        if reader.complete and self._exchange is not None:
+            self._exchange.answer_complete()
+
+    def eof_received(self) -> None:
+        """Nothing to do: the transport closes itself."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        exchange, reader = self._exchange, self._reader
+        self._exchange = None
+        self.pool.forget(self)
+        if exchange is not None and reader is not None:
+            exchange.upstream_lost(clean=exc is None)
+        self._end()
+
+    def _before_body(self, data: bytes) -> None:
+        exchange, reader = self._exchange, self._reader
+        if exchange is None or reader is None:
+            self.transport.abort()  # nobody asked: an upstream out of step
+            return
+        try:
+            rest = reader.feed_head(data) if not reader.head_done else reader.feed(data)
+        except BadAnswer:
+            self._fail()
+            return
+        if reader.surplus:
+            self._fail()
+            return
+        if reader.interim:
+            exchange.pass_on_interim(reader)
+        if rest is not None:
+            exchange.pass_on(reader, rest)
+
+    def _fail(self) -> None:
+        if self._exchange is not None:
+            self._exchange.upstream_misbehaved()
+
+
+class Pool:
+    """Idle connections to one address, last in first out, so that few stay warm and the others expire."""
+
+    def __init__(self, address: Address, idle_seconds: float, clock: Callable[[], float]) -> None:
+        self.address = address
+        self.idle_seconds = idle_seconds
+        self._clock = clock
+        self._idle: deque[UpstreamConnection] = deque()
+        self._retired = False
+        self._tls = ssl.create_default_context() if address.tls else None
+
+    def take(self) -> UpstreamConnection | None:
+        """A connection that is still good, or None."""
+        now = self._clock()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable and connection.idle_until > now:
+                return connection
+            connection.transport.close()
+        return None
+
+    def give(self, connection: UpstreamConnection, idle_seconds: float) -> None:
+        """Keep a connection for its next exchange, unless it would be closed by the other side first."""
+        if self._retired or idle_seconds <= 0 or len(self._idle) >= MAX_IDLE:
+            connection.transport.close()
+            return
+        connection.idle_until = self._clock() + idle_seconds
+        self._idle.append(connection)
+
+    def forget(self, connection: UpstreamConnection) -> None:
+        """It was closed."""
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def expire(self) -> None:
+        """Close what has waited long enough."""
+        now = self._clock()
+        for connection in [idle for idle in self._idle if idle.idle_until <= now]:
+            connection.transport.close()
+
+    def retire(self) -> None:
+        """No table names this address any more: close what is idle, and what is busy after its exchange."""
+        self._retired = True
+        for connection in tuple(self._idle):
+            connection.transport.close()
+
+    async def dial(self, timeout_s: float) -> UpstreamConnection:
+        """A new connection.
+
+        Raises:
+            OSError, TimeoutError: nothing was sent.
+        """
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(timeout_s):
+            _, connection = await loop.create_connection(
+                lambda: UpstreamConnection(self), self.address.host, self.address.port, ssl=self._tls
+            )
+        return connection

@@ -1,0 +1,251 @@
+"""Documents of the route table: JSON values in, immutable tables out, every broken rule named."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from pulumi_infercrane.router.addresses import why_refused
+from pulumi_infercrane.router.calls import Flip
+from pulumi_infercrane.router.errors import StateDamaged, TableInvalid
+from pulumi_infercrane.router.protocol.paths import PROTOCOLS
+from pulumi_infercrane.router.table import (
+    DRAINING,
+    SCHEMA,
+    SERVING,
+    Declared,
+    Revision,
+    RouteTable,
+    Timers,
+    Upstream,
+    digest_of,
+)
+
+T = TypeVar("T")
+
+SERVICE = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
+NAME = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,198}[\x21-\x7e])?")
+KEY_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+GENERATION = re.compile(r"[1-9][0-9]{0,15}")
+
+_DECLARED = ("aliases", "protocols", "revisions")
+_DECLARED_OPTIONAL = ("pins", "timers")
+_LIVE = ("schema", "service", "generation", "decision_id", "active", "digest")
+_MAX_ITEMS = 256
+_DAY_S = 86_400
+
+
+def read_declared(document: object) -> Declared:
+    """The body of a PUT.
+
+    Raises:
+        TableInvalid: with every finding.
+    """
+    reader = _Reader()
+    declared = reader.declared(reader.mapping(document, "table", _DECLARED, _DECLARED_OPTIONAL))
+    reader.raise_findings()
+    return declared
+
+
+def read_table(document: object) -> RouteTable:
+    """A persisted table; its digest and schema are checked, not trusted.
+
+    Raises:
+        StateDamaged: another schema, or a digest that does not match.
+        TableInvalid: with every finding.
+    """
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        found = document.get("schema") if isinstance(document, dict) else type(document).__name__
+        raise StateDamaged(f"schema is {found!r}, this router reads {SCHEMA!r}")
+    body = {key: value for key, value in document.items() if key != "digest"}
+    if document.get("digest") != digest_of(body):
+        raise StateDamaged("the content does not match its digest: the file was cut or edited")
+    reader = _Reader()
+    table = reader.table(reader.mapping(document, "table", (*_DECLARED, *_LIVE), _DECLARED_OPTIONAL))
+    reader.raise_findings()
+    return table
+
+
+def read_flip(document: object) -> Flip:
+    """The body of a flip.
+
+    Raises:
+        TableInvalid: with every finding.
+    """
+    reader = _Reader()
+    optional = ("expires_at", "expected_generation")
+    entry = reader.mapping(document, "flip", ("expected_active", "to", "decision_id"), optional)
+    flip = Flip(
+        expected_active=reader.text(entry, "flip", "expected_active", DIGEST, empty=True),
+        to=reader.text(entry, "flip", "to", DIGEST),
+        decision_id=reader.text(entry, "flip", "decision_id", NAME),
+        expires_at=reader.text(entry, "flip", "expires_at", MOMENT, empty=True),
+        expected_generation=reader.text(entry, "flip", "expected_generation", GENERATION, empty=True),
+    )
+    reader.raise_findings()
+    return flip
+
+
+def read_drain(document: object) -> tuple[str, float]:
+    """The body of a drain: revision and seconds.
+
+    Raises:
+        TableInvalid: with every finding.
+    """
+    reader = _Reader()
+    entry = reader.mapping(document, "drain", ("revision", "deadline_s"), ())
+    revision = reader.text(entry, "drain", "revision", DIGEST)
+    deadline_s = reader.seconds(entry.get("deadline_s"), "drain.deadline_s", least=0)
+    reader.raise_findings()
+    return revision, deadline_s
+
+
+def read_service_name(name: str) -> str:
+    """A name that is safe as a file name and a metric label.
+
+    Raises:
+        TableInvalid: naming the rule.
+    """
+    if not SERVICE.fullmatch(name):
+        raise TableInvalid([f"service {name!r}: up to 63 of a-z 0-9 _ -, beginning and ending with a-z 0-9"])
+    return name
+
+
+class _Reader:
+    """Collects findings while it reads; what it returns counts only when there are none."""
+
+    def __init__(self) -> None:
+        self.findings: list[str] = []
+
+    def raise_findings(self) -> None:
+        if self.findings:
+            raise TableInvalid(self.findings)
+
+    def find(self, where: str, problem: str) -> None:
+        self.findings.append(f"{where}: {problem}")
+
+    def table(self, document: Mapping[str, Any]) -> RouteTable:
+        declared = self.declared(document)
+        active = document.get("active")
+        if active != "" and active not in declared.revisions:
+            self.find("active", f"{active!r} is not among the revisions")
+        return RouteTable(
+            service=self.text(document, "table", "service", SERVICE),
+            generation=int(self.text(document, "table", "generation", GENERATION) or 0),
+            declared=declared,
+            active=str(active),
+            decision_id=self.text(document, "table", "decision_id", NAME, empty=True),
+        )
+
+    def declared(self, document: Mapping[str, Any]) -> Declared:
+        revisions = self.revisions(document.get("revisions"))
+        protocols = self.texts(document.get("protocols"), "protocols", NAME)
+        for protocol in protocols:
+            if protocol not in PROTOCOLS:
+                self.find("protocols", f"unknown {protocol!r}; known are {', '.join(sorted(PROTOCOLS))}")
+        pins = self.texts(document.get("pins", []), "pins", DIGEST)
+        for pin in pins:
+            if pin not in revisions:
+                self.find("pins", f"{pin} is not among the revisions")
+        return Declared(
+            aliases=self.texts(document.get("aliases"), "aliases", NAME, at_least=1),
+            protocols=protocols,
+            revisions=revisions,
+            pins=pins,
+            timers=self.timers(document.get("timers", {})),
+        )
+
+    def revisions(self, value: object) -> dict[str, Revision]:
+        if not isinstance(value, dict):
+            self.find("revisions", "must be an object from digest to revision")
+            return {}
+        for digest in value:
+            if not DIGEST.fullmatch(digest):
+                self.find("revisions", f"{digest!r} is not sha256:<64 hex digits>")
+        revisions = {digest: self.revision(entry, f"revisions.{digest}") for digest, entry in value.items()}
+        self.distinct([revision.label for revision in revisions.values()], "revisions: labels")
+        return revisions
+
+    def revision(self, value: object, where: str) -> Revision:
+        optional = ("state", "drain_deadline")
+        entry = self.mapping(value, where, ("label", "upstream_model", "dialect", "upstreams"), optional)
+        state = entry.get("state", SERVING)
+        if state not in (SERVING, DRAINING):
+            self.find(f"{where}.state", f"must be {SERVING} or {DRAINING}")
+        upstreams = self.items(entry.get("upstreams"), f"{where}.upstreams", self.upstream, at_least=1)
+        self.distinct([upstream.id for upstream in upstreams], f"{where}.upstreams: ids")
+        return Revision(
+            label=self.text(entry, where, "label", TOKEN),
+            upstream_model=self.text(entry, where, "upstream_model", NAME),
+            dialect=self.text(entry, where, "dialect", TOKEN),
+            upstreams=upstreams,
+            state=str(state),
+            drain_deadline=self.text(entry, where, "drain_deadline", MOMENT, empty=True),
+        )
+
+    def upstream(self, value: object, where: str) -> Upstream:
+        entry = self.mapping(value, where, ("id", "url"), ("key_ref",))
+        upstream = Upstream(
+            id=self.text(entry, where, "id", TOKEN),
+            url=self.text(entry, where, "url", NAME),
+            key_ref=self.text(entry, where, "key_ref", KEY_REFERENCE, empty=True),
+        )
+        refusal = why_refused(upstream.url, with_key=bool(upstream.key_ref))
+        if refusal:
+            self.find(f"{where}.url", refusal)
+        return upstream
+
+    def timers(self, value: object) -> Timers:
+        known = tuple(timer.name for timer in fields(Timers))
+        entry = self.mapping(value, "timers", (), known)
+        return Timers(**{n: self.seconds(entry[n], f"timers.{n}", least=0.001) for n in known if n in entry})
+
+    def seconds(self, value: object, where: str, least: float) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= _DAY_S:
+            self.find(where, f"must be seconds, from {least} to {_DAY_S}")
+            return 0
+        return value
+
+    def mapping(self, value: object, where: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
+        if not isinstance(value, dict):
+            self.find(where, "must be an object")
+            return {}
+        for name in value:
+            if name not in required and name not in optional:
+                self.find(where, f"unknown field {name!r}; known are {', '.join((*required, *optional))}")
+        for name in required:
+            if name not in value:
+                self.find(where, f"field {name!r} is missing")
+        return value
+
+    def items(self, value: object, where: str, read: Callable[[object, str], T], at_least: int = 0) -> tuple[T, ...]:
+        if not isinstance(value, list) or not at_least <= len(value) <= _MAX_ITEMS:
+            self.find(where, f"must be a list of {at_least} to {_MAX_ITEMS} items")
+            return ()
+        return tuple(read(item, f"{where}[{index}]") for index, item in enumerate(value))
+
+    def texts(self, value: object, where: str, shape: re.Pattern[str], at_least: int = 0) -> tuple[str, ...]:
+        texts = self.items(value, where, lambda item, at: self.one_text(item, at, shape), at_least)
+        self.distinct(texts, where)
+        return texts
+
+    def text(
+        self, entry: Mapping[str, Any], where: str, name: str, shape: re.Pattern[str], *, empty: bool = False
+    ) -> str:
+        value = entry.get(name, "")
+        if name not in entry or (empty and value == ""):
+            return ""
+        return self.one_text(value, f"{where}.{name}", shape)
+
+    def one_text(self, value: object, where: str, shape: re.Pattern[str]) -> str:
+        if isinstance(value, str) and shape.fullmatch(value):
+            return value
+        self.find(where, f"{str(value)[:80]!r} does not match {shape.pattern}")
+        return ""
+
+    def distinct(self, values: Sequence[str], where: str) -> None:
+        for value in sorted({value for value in values if values.count(value) > 1}):
+            self.find(where, f"{value!r} occurs twice")

@@ -1,0 +1,164 @@
+"""The router process: data listener, control listener, signals, an orderly end."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+import uvloop
+
+from pulumi_infercrane.router.addresses import ListenAddress
+from pulumi_infercrane.router.admin import Api, ControlConnection
+from pulumi_infercrane.router.errors import AddressRefused, AddressTaken
+from pulumi_infercrane.router.live import LiveRoutes
+from pulumi_infercrane.router.protocol.request import Limits
+from pulumi_infercrane.router.relay.relay import ConnectionTimers, Relay
+from pulumi_infercrane.router.routes import Compiler
+from pulumi_infercrane.router.store import TableStore, locked
+from pulumi_infercrane.router.traffic import TrafficBook
+
+MAX_SOCKET_PATH = 107
+BACKLOG = 4096
+_POLL_S = 0.05
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`drain_s` bounds how long open streams may take to finish after SIGTERM."""
+
+    listen: ListenAddress
+    control: Path
+    state: Path
+    drain_s: float = 600
+    limits: Limits = field(default_factory=Limits)
+    timers: ConnectionTimers = field(default_factory=ConnectionTimers)
+
+
+def serve(settings: Settings, environment: Mapping[str, str], on_ready: Callable[[ListenAddress], None]) -> None:
+    """Serve until SIGTERM or SIGINT, then let open streams finish; a second signal ends at once.
+
+    Raises:
+        RouterError: the state directory, the address or the control socket cannot be used.
+    """
+    with locked(settings.state), _listening(settings.listen) as data, _control_socket(settings.control) as control:
+        uvloop.run(_serve(settings, data, control, environment, on_ready))
+
+
+async def _serve(
+    settings: Settings,
+    data: socket.socket,
+    control: socket.socket,
+    environment: Mapping[str, str],
+    on_ready: Callable[[ListenAddress], None],
+) -> None:
+    loop = asyncio.get_running_loop()
+    signals = _Signals(loop)
+    traffic = TrafficBook(monotonic)
+    relay = Relay(_compiler(settings, environment, traffic), traffic, settings.limits, settings.timers)
+    address = ListenAddress(*data.getsockname()[:2])
+    store = TableStore(settings.state)
+    live = LiveRoutes(relay, store, address)
+    live.serve(store.load())
+    api = Api(live, traffic)
+    listener = await loop.create_server(relay.connection, sock=data, backlog=BACKLOG)
+    admin = await loop.create_unix_server(lambda: ControlConnection(api), sock=control)
+    sweeping = loop.create_task(relay.sweep_forever())
+    on_ready(address)
+    await signals.first.wait()
+    listener.close()
+    await _finish(relay, settings.drain_s, signals.second)
+    admin.close()
+    sweeping.cancel()
+
+
+def _compiler(settings: Settings, environment: Mapping[str, str], traffic: TrafficBook) -> Compiler:
+    def key(reference: str) -> str | None:
+        return environment.get(reference.removeprefix("env:")) or None
+
+    return Compiler(key, traffic, settings.timers.pool_idle_s)
+
+
+async def _finish(relay: Relay, drain_s: float, now: asyncio.Event) -> None:
+    """Wait for the last stream and its last byte, for the deadline, or for `now`."""
+    relay.finish_up()
+    _log.info("stopping: %d connections finish, at most %g s", len(relay.clients), drain_s)
+    deadline = relay.clock() + drain_s
+    while relay.clients and relay.clock() < deadline and not now.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(now.wait(), _POLL_S)
+    if relay.clients:
+        _log.warning("cutting %d connections", len(relay.clients))
+        relay.cut()
+        await asyncio.sleep(0)
+
+
+class _Signals:
+    """`first` asks for an orderly end, `second` for an immediate one."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.first = asyncio.Event()
+        self.second = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._received)
+
+    def _received(self) -> None:
+        (self.second if self.first.is_set() else self.first).set()
+
+
+@contextmanager
+def _listening(address: ListenAddress) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((address.host, address.port))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            raise AddressTaken(f"cannot listen on {address}: {error.strerror}; choose another --listen") from error
+        yield listener
+
+
+@contextmanager
+def _control_socket(path: Path) -> Iterator[socket.socket]:
+    """A unix socket that only its owner may connect to, removed at the end."""
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+        raise AddressRefused(f"--control {path}: a socket path may have {MAX_SOCKET_PATH} bytes; choose a shorter one")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        _remove_stale(path)
+        mask = os.umask(0o177)
+        try:
+            listener.bind(os.fspath(path))
+        except OSError as error:
+            raise AddressTaken(f"cannot create the control socket {path}: {error.strerror}") from error
+        finally:
+            os.umask(mask)
+        listener.listen(BACKLOG)
+        try:
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _remove_stale(path: Path) -> None:
+    """A router that was killed leaves its socket; one that answers is somebody's."""
+    try:
+        if not stat.S_ISSOCK(path.stat().st_mode):
+            raise AddressTaken(f"--control {path} exists and is not a socket")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise AddressTaken(f"another router answers on the control socket {path}: stop it, or choose another --control")

@@ -1,0 +1,162 @@
+"""Tables on disk: one file per service, replaced in one step, the one before kept.
+
+A change is written to a temporary file, synchronised, and renamed over `<service>.json`; what was there becomes
+`<service>.previous.json`. Killed at any point, a restart finds the old table or the new one, whole.
+"""
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import rfc8785
+
+from pulumi_infercrane.router.errors import RouterError, StateDamaged, StateLocked, StateNotWritten
+from pulumi_infercrane.router.schema import read_table
+from pulumi_infercrane.router.table import RouteTable
+
+_log = logging.getLogger(__name__)
+
+_SUFFIX = ".json"
+_PREVIOUS = ".previous.json"
+_TEMPORARY = ".tmp"
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the state directory, creating it (mode 0700) if needed. The lock ends with the process.
+
+    Raises:
+        StateLocked: another router holds it.
+        StateNotWritten: it cannot be created or written.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StateNotWritten(f"state directory {directory}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise StateLocked(
+            f"another router uses the state directory {directory}: stop it, or give this one its own --state"
+        ) from error
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class TableStore:
+    """The tables of one state directory. The caller holds its lock."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def load(self) -> dict[str, RouteTable]:
+        """The last good table of every service.
+
+        A damaged file is reported, set aside as `<service>.damaged.json`, and its predecessor is served under a
+        generation above both, so that no generation is ever given out twice.
+        """
+        tables = (self._load_service(name) for name in self._services())
+        return {table.service: table for table in tables if table is not None}
+
+    def save(self, table: RouteTable) -> None:
+        """Make the table durable; returns when it survives a crash.
+
+        Raises:
+            StateNotWritten: the disk refused; the old table is still the one on disk.
+        """
+        current = self._path(table.service, _SUFFIX)
+        temporary = self._path(table.service, _TEMPORARY)
+        try:
+            _write_synced(temporary, rfc8785.dumps(table.document()))
+            self._keep_previous(table.service)
+            temporary.replace(current)
+            self._sync_directory()
+        except OSError as error:
+            raise StateNotWritten(f"{current}: {error.strerror}; the table before it serves on") from error
+
+    def delete(self, service: str) -> None:
+        """Forget a service. The predecessor goes first: half done, the table is still there."""
+        try:
+            self._path(service, _PREVIOUS).unlink(missing_ok=True)
+            self._path(service, _SUFFIX).unlink(missing_ok=True)
+            self._sync_directory()
+        except OSError as error:
+            raise StateNotWritten(f"{self._path(service, _SUFFIX)}: {error.strerror}") from error
+
+    def _services(self) -> list[str]:
+        names = {path.name for path in self._directory.glob(f"*{_SUFFIX}")}
+        return sorted({_service_of(name) for name in names if not name.endswith(".damaged.json")})
+
+    def _load_service(self, service: str) -> RouteTable | None:
+        try:
+            return _read(self._path(service, _SUFFIX), service)
+        except (RouterError, OSError) as error:
+            _log.error("route table of service %s is not usable: %s", service, error)
+        return self._recover(service)
+
+    def _recover(self, service: str) -> RouteTable | None:
+        try:
+            previous = _read(self._path(service, _PREVIOUS), service)
+        except (RouterError, OSError) as error:
+            _log.error("no good table of service %s is left (%s): it answers 503 until one is put", service, error)
+            return None
+        recovered = replace(previous, generation=previous.generation + 2)
+        _log.error("serving the table before it: active %s, now generation %s", previous.active, recovered.generation)
+        self._set_aside(service)
+        self.save(recovered)
+        return recovered
+
+    def _set_aside(self, service: str) -> None:
+        current = self._path(service, _SUFFIX)
+        if current.exists():
+            current.replace(self._path(service, ".damaged.json"))
+
+    def _keep_previous(self, service: str) -> None:
+        current, link = self._path(service, _SUFFIX), self._path(service, ".link.tmp")
+        if not current.exists():
+            return
+        link.unlink(missing_ok=True)
+        os.link(current, link)
+        link.replace(self._path(service, _PREVIOUS))
+
+    def _path(self, service: str, suffix: str) -> Path:
+        return self._directory / f"{service}{suffix}"
+
+    def _sync_directory(self) -> None:
+        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _service_of(name: str) -> str:
+    return name.removesuffix(_PREVIOUS) if name.endswith(_PREVIOUS) else name.removesuffix(_SUFFIX)
+
+
+def _read(path: Path, service: str) -> RouteTable:
+    try:
+        document = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise StateDamaged(f"{path}: not JSON: {error}") from error
+    table = read_table(document)
+    if table.service != service:
+        raise StateDamaged(f"{path}: holds the table of service {table.service}")
+    return table
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

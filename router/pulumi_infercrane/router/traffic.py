@@ -1,0 +1,85 @@
+"""What is in flight, and what became of it: counters per service and revision, kept over table changes."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from pulumi_infercrane.router.protocol.observer import Observer, Outcome
+
+
+class Cuttable(Protocol):
+    """An exchange, as far as draining is concerned."""
+
+    started_at: float
+
+    def cut(self) -> None:
+        """End it now, visibly broken for the client."""
+
+
+class Traffic:
+    """One revision of one service. Only `Exchange` enters and leaves."""
+
+    def __init__(self, service: str, revision: str) -> None:
+        self.service = service
+        self.revision = revision
+        self.open: set[Cuttable] = set()
+        self.outcomes: Counter[Outcome] = Counter()
+        self.tokens: Counter[tuple[str, str]] = Counter()
+        """(direction, source) → tokens."""
+        self.ttft_seconds = 0.0
+        self.ttft_count = 0
+        self.cut = 0
+        """Requests ended by the drain deadline."""
+        self.drain_until: float | None = None
+        """By the router's monotonic clock; None when not draining."""
+        self.turn = 0
+        """Round robin position."""
+
+    @property
+    def inflight(self) -> int:
+        return len(self.open)
+
+    def oldest_seconds(self, now: float) -> float:
+        """Age of the oldest request in flight."""
+        return max((now - exchange.started_at for exchange in self.open), default=0.0)
+
+    def record(self, outcome: Outcome, observer: Observer, started_at: float) -> None:
+        """Book one finished request."""
+        self.outcomes[outcome] += 1
+        if observer.streaming and observer.first_content_at is not None:
+            self.ttft_seconds += observer.first_content_at - started_at
+            self.ttft_count += 1
+        if observer.usage is not None:
+            self.tokens["prompt", "usage"] += observer.usage.prompt
+            self.tokens["completion", "usage"] += observer.usage.completion
+        elif observer.streaming:
+            self.tokens["completion", "events"] += observer.content_events
+
+    def cut_overdue(self, now: float) -> None:
+        """End what is still open after the drain deadline."""
+        if self.drain_until is None or now < self.drain_until:
+            return
+        for exchange in tuple(self.open):
+            self.cut += 1
+            exchange.cut()
+
+
+class TrafficBook:
+    """The counters of all revisions this process has served, and of requests no revision was found for."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.unbound: Counter[Outcome] = Counter()
+        """Requests the router answered itself, because no revision was found for them."""
+        self._traffic: dict[tuple[str, str], Traffic] = {}
+
+    def of(self, service: str, revision: str) -> Traffic:
+        """The counters of a revision, new ones if there are none."""
+        return self._traffic.setdefault((service, revision), Traffic(service, revision))
+
+    def forget(self, service: str, revision: str) -> None:
+        """A removed revision ends its series."""
+        self._traffic.pop((service, revision), None)
+
+    def all(self) -> tuple[Traffic, ...]:
+        return tuple(self._traffic.values())

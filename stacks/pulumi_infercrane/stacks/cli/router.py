@@ -1,0 +1,87 @@
+"""`infercrane router`."""
+
+import asyncio
+import json
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pulumi_infercrane.router.errors import RouterError
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.control import LiveService
+
+
+@click.group("router")
+def command() -> None:
+    """Run the router, and look at what it serves."""
+
+
+@command.command("serve")
+@click.option("--listen", default="127.0.0.1:8000", show_default=True, help="Address clients connect to.")
+@click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
+@click.option("--state", type=click.Path(path_type=Path), required=True, help="Folder of the persisted tables.")
+@click.option("--drain", default=600.0, show_default=True, help="Seconds open streams may take after SIGTERM.")
+def serve(listen: str, control: Path, state: Path, drain: float) -> None:
+    """Serve the tables of a state folder until SIGTERM; a second signal ends at once.
+
+    \b
+    Example:
+      infercrane router serve --listen 127.0.0.1:8000 --control /run/infercrane/router.sock --state /var/lib/infercrane
+    """
+    from pulumi_infercrane.router.addresses import ListenAddress, read_listen_address
+    from pulumi_infercrane.router.server import Settings, serve
+
+    def ready(address: ListenAddress) -> None:
+        click.echo(f"router: listening on http://{address}, control socket {control}")
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        serve(Settings(read_listen_address(listen), control, state, drain), os.environ, ready)
+    except RouterError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@command.command("table")
+@click.argument("service", required=False)
+@click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
+def table(service: str | None, control: Path, as_json: bool) -> None:
+    """Print what a running router serves: revisions, the active one, requests in flight.
+
+    \b
+    Example:
+      infercrane router table --control /run/infercrane/router.sock
+    """
+    try:
+        found = asyncio.run(_tables(control, service))
+    except RouterError as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        document = {live.table["service"]: {"table": live.table, "inflight": live.inflight} for live in found}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    for live in found:
+        _print(live)
+
+
+async def _tables(control: Path, service: str | None) -> "list[LiveService]":
+    from pulumi_infercrane.router.control import ControlClient
+
+    async with ControlClient(control) as client:
+        names = [service] if service else await client.services()
+        return [await client.get(name) for name in names]
+
+
+def _print(live: "LiveService") -> None:
+    table = live.table
+    click.echo(f"{table['service']}  generation {live.generation}  aliases {', '.join(table['aliases'])}")
+    for digest, revision in table["revisions"].items():
+        role = "active" if digest == live.active else revision["state"]
+        urls = ", ".join(upstream["url"] for upstream in revision["upstreams"])
+        click.echo(
+            f"  {revision['label']:12} {role:9} {live.inflight.get(digest, 0):5} in flight  {digest[:19]}  {urls}"
+        )
