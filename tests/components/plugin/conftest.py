@@ -12,6 +12,9 @@ from pulumi.runtime.proto import provider_pb2 as p
 from pulumi.runtime.proto import provider_pb2_grpc, status_pb2
 
 from pulumi_infercrane.components.plugin import wire
+from tests.engine.fixtures import engine as engine
+from tests.engine.fixtures import engine_home as engine_home
+from tests.engine.fixtures import new_project as new_project
 
 REAL = ("-m", "pulumi_infercrane.components.plugin.server")
 TOY = (str(Path(__file__).with_name("toy_provider.py")),)
@@ -43,6 +46,12 @@ class Provider:
     def check(self, urn: str, news: Values, **olds: Values) -> Any:
         encoded = {name: wire.encode(value) for name, value in olds.items()}
         return self.stub.Check(p.CheckRequest(urn=urn, news=wire.encode(news), **encoded))
+
+    def checked(self, urn: str, news: Values) -> Values:
+        """Inputs as the engine records them after a check without failures."""
+        answer = self.check(urn, news)
+        assert not answer.failures
+        return wire.decode(answer.inputs)
 
     def diff(self, urn: str, inputs: Values, outputs: Values, news: Values) -> Any:
         olds = {"old_inputs": wire.encode(inputs), "olds": wire.encode(outputs)}
@@ -91,6 +100,12 @@ def start() -> Iterator[Callable[..., Provider]]:
     yield launch
     for provider in started:
         provider.close()
+
+
+@pytest.fixture(scope="session")
+def real() -> tuple[str, ...]:
+    """Arguments of Python that start the real provider."""
+    return REAL
 
 
 @pytest.fixture(scope="module")

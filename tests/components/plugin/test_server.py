@@ -91,7 +91,7 @@ def test_diff_names_every_change_and_what_forces_a_replacement(toy: Any) -> None
     same = toy.diff(URN, {"a": 1}, {}, {"a": 1})
     assert (same.changes, list(same.diffs)) == (p.DiffResponse.DIFF_NONE, [])
     diff = toy.diff(URN, {"name": "x", "a": 1}, {}, {"name": "y", "a": 2})
-    assert (diff.changes, list(diff.diffs), list(diff.replaces)) == (p.DiffResponse.DIFF_SOME, ["name", "a"], ["name"])
+    assert (diff.changes, set(diff.diffs), set(diff.replaces)) == (p.DiffResponse.DIFF_SOME, {"name", "a"}, {"name"})
     assert diff.hasDetailedDiff
     assert diff.deleteBeforeReplace
     assert diff.detailedDiff["name"].kind == p.PropertyDiff.UPDATE_REPLACE
