@@ -49,6 +49,7 @@ lint: setup ## check style and types
 	@$(RUN)ruff check
 	@$(RUN)ruff format --check
 	@$(RUN)mypy
+	@$(RUN)mypy stacks/__main__.py tests/engine tests/packaging
 
 engine: setup ## find a recent pulumi or build one (once, about 5 minutes)
 	@$(RUN)python tests/engine/engine.py >/dev/null

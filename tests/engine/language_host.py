@@ -165,17 +165,17 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _wait_for_the_end(host: LanguageHost) -> None:
-    """Until the engine stops us with SIGINT, or is gone without having done so."""
+def _stop_signal() -> threading.Event:
+    """Set when the engine stops us, which it does with SIGINT."""
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    while not stopped.wait(ENGINE_CHECK_S) and (not host.engine or _answers(host.engine)):
-        pass
+    return stopped
 
 
 def main() -> None:
-    """Serve on a free port of the loopback interface and print it, as the engine expects."""
+    """Serve on a free port of the loopback interface, print it as the engine expects, and end with the engine."""
+    stopped = _stop_signal()
     addresses = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     children = Children()
     host = LanguageHost(addresses[0] if addresses else "", children)
@@ -184,7 +184,8 @@ def main() -> None:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
-    _wait_for_the_end(host)
+    while not stopped.wait(ENGINE_CHECK_S) and (not host.engine or _answers(host.engine)):
+        pass
     children.terminate()
     sys.stdout.flush()
     os._exit(0)  # a call that still waits for its program would hold up an orderly exit
