@@ -43,12 +43,6 @@ def subject_of(name: str, **changes: Any) -> dict[str, Any]:
     return subject | {"revision_digest": revision_digest(subject)}
 
 
-def seconds(n: int, seed: int = 1, scale: float = 1.0) -> list[float]:
-    """Plausible times to the first token."""
-    source = random.Random(seed)
-    return [round(scale * source.lognormvariate(-3, 0.4), 6) for _ in range(n)]
-
-
 class Folder:
     """An evidence folder under construction. Sides are told apart by the names of their revisions."""
 
@@ -56,6 +50,12 @@ class Folder:
         self.root = root
         self.subjects = {"candidate": subject_of(candidate), "baseline": subject_of(baseline)}
         self.policy = POLICY
+
+    @staticmethod
+    def seconds(n: int, seed: int = 1, scale: float = 1.0) -> list[float]:
+        """Plausible times to the first token."""
+        source = random.Random(seed)
+        return [round(scale * source.lognormvariate(-3, 0.4), 6) for _ in range(n)]
 
     @property
     def candidate(self) -> str:
@@ -76,7 +76,7 @@ class Folder:
         lines: Callable[[list[dict[str, Any]]], None] | None = None,
     ) -> Path:
         """A run in which the last `failed` requests got no answer."""
-        ttft = seconds(150) if ttft is None else ttft
+        ttft = self.seconds(150) if ttft is None else ttft
         records = [request(index, value, ok=index < len(ttft) - failed) for index, value in enumerate(ttft)]
         if lines:
             lines(records)
@@ -102,10 +102,10 @@ class Folder:
             "quality", role, name or f"quality-{role}", head, records, {"id": head["task"]}, len(scores), change
         )
 
-    def both(self, **candidate: Any) -> "Folder":
+    def both(self) -> "Folder":
         """All four measurements, the candidate as good as the baseline."""
         for role in ("baseline", "candidate"):
-            self.benchmark(role, seconds(150, seed=len(role)))
+            self.benchmark(role, self.seconds(150, seed=len(role)))
             self.quality(role)
         return self
 
@@ -202,3 +202,13 @@ def answer(index: int, score: float) -> dict[str, Any]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "evidence")
+
+
+@pytest.fixture(name="subject_of")
+def _subject_of() -> Callable[..., dict[str, Any]]:
+    return subject_of
+
+
+@pytest.fixture
+def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Folder]:
+    return lambda **names: Folder(tmp_path_factory.mktemp("evidence"), **names)

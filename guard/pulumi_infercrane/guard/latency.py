@@ -90,8 +90,7 @@ def _ratio(
     rule: Rule, spec: Quantile, baseline: Sequence[float], candidate: Sequence[float], settings: Settings
 ) -> Finding:
     n = (len(baseline), len(candidate))
-    key = statistics.stream_key(settings.policy_digest, rule.id, *n)
-    ratio = statistics.quantile_ratio(baseline, candidate, spec.q, key, settings.alpha)
+    ratio = statistics.quantile_ratio(baseline, candidate, spec.q, settings.alpha)
     interval, limit = rounded_interval(ratio), round(1 + rule.bound, 9)
     measured = Measured(
         method="bootstrap_ratio",

@@ -99,7 +99,6 @@ def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
         max_age=_max_age(fields),
         settings=Settings(
             alpha=_alpha(fields),
-            policy_digest=digest,
             min_duration_s=min_duration,
             slo=_slo(fields),
             bounds={rule.id: rule.bound for rule in rules},

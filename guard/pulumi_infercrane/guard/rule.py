@@ -48,7 +48,6 @@ class Settings:
     """What of a policy judging depends on. `alpha` is one-sided and already split over the looks."""
 
     alpha: float
-    policy_digest: str
     min_duration_s: float
     slo: Mapping[str, float] = field(default_factory=dict)
     """Objectives in seconds by `ttft_s`, `tpot_s`, `e2e_s`."""

@@ -1,21 +1,19 @@
 """Bounds and intervals, nothing else. `alpha` is one-sided: 0.05 gives 95 % bounds, together a 90 % interval.
 
-Closed form or bisection. Sums are sorted and compensated, so that every processor comes to the same nine digits.
-numpy is imported only when quantiles are resampled.
+Closed form, continued fraction or bisection; nothing is drawn at random. Sums are sorted and compensated, so that every
+processor comes to the same nine digits.
 """
 
-import hashlib
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-DRAWS = 2000
 POWER = 0.8
 
 _BISECTIONS = 60
-_DRAWS_PER_BLOCK = 250
-_STREAM = b"infercrane-bootstrap-v1"
+_NEGLIGIBLE_DEVIATIONS = 9
 
 
 @dataclass(frozen=True)
@@ -46,14 +44,28 @@ class Paired(Difference):
 
 
 @dataclass(frozen=True)
-class Ratio(Interval):
-    """A resampled ratio and its sorted draws."""
+class Weighted:
+    """A distribution over sorted values: `cumulative[i]` is the probability of at most `values[i]`."""
 
-    draws: tuple[float, ...]
+    values: Sequence[float]
+    cumulative: Sequence[float]
+
+    def below(self, value: float) -> float:
+        """Probability of less than `value`."""
+        index = bisect_left(self.values, value)
+        return self.cumulative[index - 1] if index else 0.0
+
+
+@dataclass(frozen=True)
+class Ratio(Interval):
+    """A ratio of two quantiles, with the distribution of either side under resampling."""
+
+    baseline: Weighted
+    candidate: Weighted
 
     def p_at_most(self, limit: float) -> float:
         """One-sided p of the claim that the ratio exceeds `limit`."""
-        return (1 + sum(draw <= limit for draw in self.draws)) / (len(self.draws) + 1)
+        return _ratio_at_most(self.baseline, self.candidate, limit)
 
 
 def _bisect(increasing: Callable[[float], bool]) -> float:
@@ -81,34 +93,38 @@ def normal_quantile(alpha: float) -> float:
 
 def binomial_at_most(k: int, n: int, p: float) -> float:
     """P(X <= k) of the binomial distribution."""
-    if k >= n:
-        return 1.0
-    if k > n // 2:
-        return 1.0 - binomial_at_most(n - k - 1, n, 1 - p)
-    return min(1.0, _lower_tail(k, n, p))
+    return 1.0 if k >= n else regularized_beta(1 - p, n - k, k + 1)
 
 
 def binomial_at_least(k: int, n: int, p: float) -> float:
     """P(X >= k) of the binomial distribution."""
-    if k <= 0:
-        return 1.0
-    return binomial_at_most(n - k, n, 1 - p)
+    return 1.0 if k <= 0 else regularized_beta(p, k, n - k + 1)
 
 
-def _lower_tail(k: int, n: int, p: float) -> float:
-    if p <= 0:
-        return 1.0
-    if p >= 1:
-        return 0.0
-    log_p, log_q = math.log(p), math.log1p(-p)
-    terms = (math.exp(log_c + i * log_p + (n - i) * log_q) for i, log_c in enumerate(_log_coefficients(k, n)))
-    return math.fsum(terms)
+def regularized_beta(x: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function, by its continued fraction."""
+    if not 0 < x < 1:
+        return 0.0 if x <= 0 else 1.0
+    if x > (a + 1) / (a + b + 2):
+        return 1.0 - regularized_beta(1 - x, b, a)
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    return math.exp(log_front) * _beta_fraction(x, a, b) / a
 
 
-@lru_cache(maxsize=64)
-def _log_coefficients(k: int, n: int) -> tuple[float, ...]:
-    top = math.lgamma(n + 1)
-    return tuple(top - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in range(k + 1))
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    """Lentz's method; the number of steps grows with the root of the larger parameter."""
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    value, m, change = d, 1, 0.0
+    while abs(change - 1) > 1e-15:
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        change = 1.0
+        for step in (even, odd):
+            d, c = 1 / (1 + step * d), 1 + step / c
+            change *= c * d
+        value *= change
+        m += 1
+    return value
 
 
 def upper_bound(k: int, n: int, alpha: float = 0.05) -> float:
@@ -198,49 +214,66 @@ def quantile_interval(ordered: Sequence[float], q: float, alpha: float = 0.05) -
     return Interval(quantile(ordered, q), ordered[low - 1], ordered[high - 1])
 
 
-def stream_key(policy_digest: str, rule_id: str, n_baseline: int, n_candidate: int) -> bytes:
-    """Key of the index stream. It leaves the evidence out: nobody can vary a file until a borderline case passes."""
-    sizes = f"{n_baseline}\0{n_candidate}"
-    return hashlib.sha256(_STREAM + f"\0{policy_digest}\0{rule_id}\0{sizes}".encode()).digest()
+def quantile_ratio(baseline: Sequence[float], candidate: Sequence[float], q: float, alpha: float = 0.05) -> Ratio:
+    """Bootstrap interval of the ratio of two q-quantiles, candidate over baseline, without drawing a single sample.
 
-
-def quantile_ratio(
-    baseline: Sequence[float], candidate: Sequence[float], q: float, key: bytes, alpha: float = 0.05
-) -> Ratio:
-    """Bootstrap interval of the ratio of two q-quantiles, candidate over baseline.
-
-    Both sides are in the same unit, failures as +inf. Each is resampled with replacement to its own size, `DRAWS`
-    times, by an index stream that depends on `key` alone. inf/inf counts as 0 for the lower bound, as +inf
-    for the upper.
+    Both sides are in the same unit, failures as +inf. The distribution of an order statistic under resampling with
+    replacement is known exactly; the interval is the one endless resampling would give. inf/inf counts as 0 for the
+    lower bound and as +inf for the upper.
     """
     below, above = sorted(baseline), sorted(candidate)
-    pairs = list(zip(_resampled(above, q, key + b"c"), _resampled(below, q, key + b"b"), strict=True))
-    lows = sorted(_divide(c, b, undecided=0.0) for c, b in pairs)
-    highs = sorted(_divide(c, b, undecided=math.inf) for c, b in pairs)
-    rank = math.floor(round(DRAWS * alpha, 9))
-    estimate = _divide(quantile(above, q), quantile(below, q), undecided=math.inf)
-    return Ratio(estimate, lows[rank - 1], highs[DRAWS - rank], tuple(lows))
+    sides = _resampled(below, q), _resampled(above, q)
+    numerator, denominator = quantile(above, q), quantile(below, q)
+    estimate = math.inf if math.isinf(numerator) else numerator / denominator
+    undecided = _infinite(sides[0]) * _infinite(sides[1])
+    lo = _ratio_quantile(*sides, alpha - undecided)
+    hi = _ratio_quantile(*sides, 1 - alpha)
+    return Ratio(estimate, lo, hi, *sides)
 
 
-def _divide(numerator: float, denominator: float, undecided: float) -> float:
-    if math.isinf(numerator):
-        return undecided if math.isinf(denominator) else math.inf
-    return numerator / denominator
+def _resampled(ordered: Sequence[float], q: float) -> Weighted:
+    """Distribution of the q-quantile when the sample is drawn again with replacement.
+
+    The quantile is at most the j-th value when at least `rank` of n draws fall on the first j.
+    """
+    n, rank = len(ordered), rank_of(q, len(ordered))
+    reach = math.ceil(_NEGLIGIBLE_DEVIATIONS * math.sqrt(n * q * (1 - q))) + _NEGLIGIBLE_DEVIATIONS
+    first, last = max(1, rank - reach), min(n, rank + reach)
+    cumulative = [binomial_at_least(rank, n, j / n) for j in range(first, last)]
+    return Weighted(ordered[first - 1 : last], [*cumulative, 1.0])
 
 
-def _resampled(ordered: Sequence[float], q: float, key: bytes) -> list[float]:
-    """The q-quantile of each draw. The draw's rank-th smallest index is that of its rank-th smallest word."""
-    import numpy as np
+def _infinite(side: Weighted) -> float:
+    return 1.0 - side.below(math.inf)
 
-    n, rank = len(ordered), rank_of(q, len(ordered)) - 1
-    chosen: list[float] = []
-    for block in range(DRAWS // _DRAWS_PER_BLOCK):
-        stream = hashlib.shake_256(key + block.to_bytes(4, "little")).digest(4 * n * _DRAWS_PER_BLOCK)
-        words = np.frombuffer(stream, dtype="<u4").reshape(_DRAWS_PER_BLOCK, n).copy()
-        words.partition(rank, axis=1)
-        indices = (words[:, rank].astype(np.uint64) * n) >> np.uint64(32)
-        chosen.extend(ordered[index] for index in indices.tolist())
-    return chosen
+
+def _ratio_at_most(baseline: Weighted, candidate: Weighted, limit: float) -> float:
+    """P(candidate <= limit * baseline), infinite candidates never."""
+    previous, terms = 0.0, []
+    for value, cumulative in zip(candidate.values, candidate.cumulative, strict=True):
+        if math.isfinite(value):
+            terms.append((cumulative - previous) * (1.0 - baseline.below(value / limit)))
+        previous = cumulative
+    return math.fsum(terms)
+
+
+def _ratio_quantile(baseline: Weighted, candidate: Weighted, share: float) -> float:
+    """The smallest ratio that at least `share` of the distribution does not exceed."""
+    numerators, denominators = _finite(candidate), _finite(baseline)
+    if not numerators:
+        return math.inf if share > 0 else 0.0
+    low, high = numerators[0] / (2 * max([*denominators, numerators[0]])), 2 * numerators[-1] / baseline.values[0]
+    if _ratio_at_most(baseline, candidate, low) >= share:
+        return 0.0
+    if _ratio_at_most(baseline, candidate, high) < share:
+        return math.inf
+    span = math.log(high / low)
+    reached = _bisect(lambda x: _ratio_at_most(baseline, candidate, low * math.exp(span * x)) >= share)
+    return low * math.exp(span * reached)
+
+
+def _finite(side: Weighted) -> list[float]:
+    return [value for value in side.values if math.isfinite(value)]
 
 
 # --- several rules ----------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ UtcTime = Annotated[str, AfterValidator(_utc_time)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class EvidenceFile(_Strict):

@@ -111,7 +111,9 @@ def _envelope_paths(root: Path) -> list[str]:
 
 
 def _walk(root: Path, folder: Path) -> Iterator[str]:
-    for entry in os.scandir(folder):
+    with os.scandir(folder) as scanned:
+        entries = list(scanned)
+    for entry in entries:
         if entry.is_symlink():
             raise EvidenceError(f"{entry.path}: an evidence folder may not hold symbolic links")
         if entry.is_dir():

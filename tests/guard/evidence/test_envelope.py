@@ -1,0 +1,66 @@
+"""The envelope is typed strictly; what it does not know it refuses."""
+
+import json
+
+import pytest
+
+from pulumi_infercrane.guard import load_evidence
+
+
+def problem_of(folder, change):
+    """The problem of a sealed envelope after a change."""
+    folder.benchmark("candidate", change=change)
+    (item,) = load_evidence(folder.root).items
+    return item.problem
+
+
+def test_a_whole_envelope_is_read(folder):
+    def everything(envelope):
+        envelope["slo"] = {"ttft_s": 0.5, "tpot_s": 0.05}
+        envelope["runner"] = {"host": "bench-1", "clock_offset_ms": 3}
+        envelope["run"] = {"group": "g", "ordinal": 1, "of": 1}
+        envelope["scenario"] |= {"input_len": {"kind": "fixed", "mean": 1000}, "warmup_s": 30, "random_seed": 42}
+        envelope["scenario"] |= {"streaming": True, "path": "replica-direct", "replicas": 1, "cache": "cold"}
+        probe = {"models": ["m"], "version": "b1", "prefix_cache": {"hits": 1, "queries": 9}, "restarts": 0}
+        envelope["probes"] = {"before": probe, "after": probe}
+        envelope["supersedes"] = [{"evidence_id": "sha256:" + "a" * 64, "reason": "wrong data set"}]
+        envelope["attestation"] = {"payload": "x"}
+
+    assert problem_of(folder, everything) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda e: e.update(extra=1), "schema_unknown: extra: unknown field"),
+        (lambda e: e["scenario"].update(colour="red"), "schema_unknown: scenario.colour: unknown field"),
+        (lambda e: e.update(schema="infercrane.evidence/v2"), "schema_unknown: the envelope's schema is not"),
+        (lambda e: e["subject"].pop("chat_template_sha"), "binding_missing: subject.chat_template_sha is absent"),
+        (lambda e: e["subject"]["engine"].pop("args_digest"), "binding_missing: subject.engine.args_digest is absent"),
+        (lambda e: e["subject"]["model"].pop("weights_digest"), "bad_value: subject.model"),
+        (lambda e: e["subject"]["runtime"].update(image="llama:latest"), "bad_value: subject.runtime.image"),
+        (lambda e: e.pop("window"), "bad_value: window"),
+        (lambda e: e["window"].update(ended_at="2026-11-30T04:02:00"), "bad_value: window.ended_at"),
+        (lambda e: e.update(role="active"), "bad_value: role"),
+        (lambda e: e["planned"].update(requests="150"), "bad_value: planned.requests"),
+        (lambda e: e["planned"].update(requests=True), "bad_value: planned.requests"),
+        (lambda e: e["planned"].update(requests=None), "bad_value: planned.requests"),
+        (lambda e: e["scenario"].update(rate=-1), "bad_value: scenario.rate"),
+        (lambda e: e.update(files=[]), "bad_value: files"),
+        (lambda e: e["files"][0].update(part="samples"), "bad_value: envelope: Value error, exactly one file"),
+        (lambda e: e["subject"].update(quantization="q8"), "binding_conflict: subject.revision_digest is not"),
+    ],
+)
+def test_a_malformed_envelope_does_not_count(folder, change, expected):
+    assert str(problem_of(folder, change)).startswith(expected)
+
+
+def test_null_is_not_the_same_as_absent(folder):
+    problem = problem_of(folder, lambda e: e["subject"].update(quantization=None))
+    assert problem.code == "binding_conflict"  # the digest of the subject says that the field was not there
+
+
+def test_an_envelope_that_is_no_object_is_refused(folder):
+    folder.root.mkdir()
+    (folder.root / "a.evidence.json").write_text(json.dumps([1]))
+    assert load_evidence(folder.root).items[0].problem.code == "schema_unknown"

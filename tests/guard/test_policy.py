@@ -1,0 +1,155 @@
+"""A policy says what it means or is refused, with the line and the way out."""
+
+from datetime import timedelta
+
+import pytest
+
+from pulumi_infercrane.guard import PolicyError, load_policy
+from pulumi_infercrane.guard.canonical import digest_bytes
+
+HEAD = "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules:\n  - {id: benchmark.error_fraction}\n"
+
+
+def refused(text, expected):
+    with pytest.raises(PolicyError, match=expected):
+        load_policy(text)
+
+
+def test_a_whole_policy(folder):
+    policy = load_policy(
+        f"""\
+schema: infercrane.policy/v1
+service: chat
+alpha: 0.05
+max_looks: 2
+bootstrap: true
+min_duration_s: 20
+required_kinds: {{dev: [benchmark], default: [quality, benchmark]}}
+slo: {{ttft_s: 0.5, e2e_s: 5}}
+rules:
+  - {{id: benchmark.attainment, limit: 0.9}}
+  - {{id: benchmark.e2e_p95}}
+  - {{id: quality.basics.contains, class: S, margin: 0.05, min_pass: 60}}
+  - {{id: quality.basics.invalid}}
+max_age: {{quality: 12h}}
+waivers:
+  - {{rule: benchmark.e2e_p95, reason: known, owner: ann, expires_at: 2026-12-31T00:00:00Z, revision_digest: x}}
+"""
+    )
+    assert (policy.service, policy.bootstrap, policy.settings.alpha) == ("chat", True, 0.025)
+    assert policy.settings.min_duration_s == 20
+    assert policy.notes == ("lowered_minimum: min_duration_s 20 instead of 60",)
+    assert policy.settings.slo == {"ttft_s": 0.5, "e2e_s": 5.0}
+    assert policy.max_age == {"benchmark": timedelta(7), "quality": timedelta(hours=12)}
+    assert policy.required_kinds("org/project/dev") == ("benchmark",)
+    assert policy.required_kinds("prod") == ("benchmark", "quality")
+    by_id = {rule.id: rule for rule in policy.rules}
+    assert (by_id["benchmark.attainment"].bound, by_id["benchmark.attainment"].relative) == (0.9, False)
+    assert (by_id["benchmark.e2e_p95"].hard, by_id["benchmark.e2e_p95"].bound) == (False, 0.15)
+    assert by_id["quality.basics.contains"].notes == ("lowered_minimum: min_pass 60 instead of 300",)
+    assert (by_id["quality.basics.invalid"].bound, by_id["quality.basics.invalid"].min_pass) == (0.01, 300)
+    assert policy.waivers[0].owner == "ann"
+
+
+def test_the_digest_is_that_of_the_bytes():
+    assert load_policy(HEAD).digest == digest_bytes(HEAD.encode())
+    assert load_policy(HEAD.encode()).digest == load_policy(HEAD).digest
+    assert load_policy(HEAD + "# a remark\n").digest != load_policy(HEAD).digest
+
+
+@pytest.mark.parametrize(
+    ("rule", "bound", "hard", "min_pass", "min_compute"),
+    [
+        ("benchmark.error_fraction", 0.01, True, 1, 1),
+        ("benchmark.error_fraction_difference", 0.005, True, 1, 1),
+        ("benchmark.ttft_p50", 0.10, True, 500, 20),
+        ("benchmark.ttft_p95", 0.15, True, 1000, 200),
+        ("benchmark.ttft_p99", 0.25, False, 2000, 1000),
+        ("benchmark.tpot_p50", 0.10, True, 200, 20),
+        ("benchmark.tpot_p95", 0.15, True, 200, 200),
+        ("benchmark.e2e_p95", 0.15, False, 1000, 200),
+        ("quality.gsm8k", 0.02, True, 300, 30),
+        ("quality.gsm8k.truncated", 0.01, True, 300, 30),
+    ],
+)
+def test_defaults(rule, bound, hard, min_pass, min_compute):
+    kind = rule.partition(".")[0]
+    (loaded,) = load_policy(f"schema: infercrane.policy/v1\nrequired_kinds: [{kind}]\nrules: [{{id: {rule}}}]").rules
+    assert (loaded.bound, loaded.hard, loaded.min_pass, loaded.min_compute) == (bound, hard, min_pass, min_compute)
+    assert loaded.notes == ()
+
+
+def test_an_unknown_key_is_named_with_its_line_and_the_nearest_one():
+    text = HEAD + "  - {id: benchmark.ttft_p95,\n     margn: 0.2}\n"
+    refused(text, r"policy\.yaml:6: unknown key 'margn', did you mean 'margin'\?")
+
+
+def test_the_source_is_named():
+    with pytest.raises(PolicyError, match=r"^guards/prod\.yaml:1: "):
+        load_policy("- a", source="guards/prod.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "the file is empty"),
+        ("schema: infercrane.policy/v1\nrules: [{id: benchmark.ttft_p50}]", "required_kinds is missing"),
+        (HEAD.replace("[benchmark]", "[]"), ":2: required_kinds is empty"),
+        (HEAD.replace("[benchmark]", "{}"), ":2: required_kinds is empty"),
+        (HEAD.replace("[benchmark]", "{dev: []}"), ":2: required_kinds is empty"),
+        (HEAD.replace("[benchmark]", "[benchmark, quality]"), ":2: kind 'quality' is required but no rule judges it"),
+        (HEAD.replace("[benchmark]", "[replay]"), ":2: .*this version measures benchmark and quality only, not 'replay'"),
+        (HEAD.replace("[benchmark]", "{prod: by_change}"), ":2: prod: a list was expected"),
+        (HEAD.replace("[benchmark]", "benchmark"), ":2: required_kinds: a mapping was expected"),
+        (HEAD.partition("rules")[0], "there are no rules"),
+        ("schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules: []", "no rule judges it"),
+        (HEAD.replace("policy/v1", "policy/v2"), "schema: infercrane.policy/v1"),
+        (HEAD.partition("\n")[2], "schema: infercrane.policy/v1"),
+        (HEAD + "  - {id: benchmark.error_fraction}", ":5: rule 'benchmark.error_fraction' is written twice"),
+        (HEAD + "  - {id: cost.usd}", ":5: .*measures benchmark and quality only, not 'cost'"),
+        (HEAD + "  - {id: benchmark.speed}", ":5: no rule 'benchmark.speed'"),
+        (HEAD + "  - {id: quality}", ":5: no rule 'quality'"),
+        (HEAD + "  - {margin: 1}", ":5: rules: 'id' is missing"),
+        (HEAD + "  - {id: benchmark.ttft_p50, limit: 1}", ":5: rule 'benchmark.ttft_p50' takes 'margin', not 'limit'"),
+        (HEAD + "  - {id: benchmark.ttft_p50, margin: -1}", ":5: margin: -1 is not between 0 and 100"),
+        (HEAD + "  - {id: benchmark.ttft_p50, margin: .nan}", ":5: margin: could not convert"),
+        (HEAD + "  - {id: benchmark.ttft_p50, margin: nan}", ":5: margin: nan is not between"),
+        (HEAD + "  - {id: benchmark.ttft_p50, margin: much}", ":5: margin: could not convert"),
+        (HEAD + "  - {id: benchmark.ttft_p50, min_pass: 0}", ":5: min_pass: 0 is not between"),
+        (HEAD + "  - {id: benchmark.ttft_p50, min_pass: 1.5}", ":5: min_pass: invalid literal"),
+        (HEAD + "  - {id: benchmark.ttft_p50, class: X}", ":5: class: 'X' is not one of H, S"),
+        (HEAD + "  - {id: benchmark.attainment}", ":5: rule 'benchmark.attainment' needs 'slo'"),
+        (HEAD + "  - benchmark.ttft_p50", ":5: rules: a mapping was expected"),
+        (HEAD + "slo: {}", ":5: slo is empty"),
+        (HEAD + "slo: {ttft_ms: 500}", ":5: unknown key 'ttft_ms', did you mean 'ttft_s'"),
+        (HEAD + "alpha: 0.5", ":5: alpha: 0.5 is not between"),
+        (HEAD + "max_age: {benchmark: 7}", ":5: benchmark: '7' is not a duration"),
+        (HEAD + "max_age: {replay: 7d}", ":5: unknown key 'replay'"),
+        (HEAD + "bootstrap: yes", ":5: bootstrap: 'yes' is not one of true, false"),
+        (HEAD + "trust: {require_signatures: true}", ":5: unknown key 'trust'"),
+        (HEAD + "alpha: 0.05\nalpha: 0.04", ":6: key 'alpha' is written twice"),
+        (HEAD + "waivers: [{rule: benchmark.error_fraction}]", ":5: waivers: 'reason' is missing"),
+        (HEAD + "service: ''", ":5: service: must not be empty"),
+        (HEAD + "service: [a]", ":5: service: a single value was expected"),
+        ("a: [1", ":1: "),
+        ("a: &x 1\nb: *x", ":2: aliases are not used here"),
+        ("a: 1\n---\nb: 2", ":2: but found another document"),
+        (b"a: \xff", "not UTF-8 at byte 3"),
+        ("[" * 5000, "not YAML"),
+        ("#" * 2_000_000, "at most 1048576 are read"),
+    ],
+)
+def test_refused_with_the_line(text, expected):
+    refused(text, expected)
+
+
+def test_a_waiver_names_an_existing_rule_and_a_time():
+    waiver = "waivers: [{{rule: {}, reason: a, owner: b, expires_at: {}, revision_digest: c}}]"
+    refused(HEAD + waiver.format("benchmark.e2e_p95", "2026-12-31T00:00:00Z"), "which is not among the rules")
+    refused(HEAD + waiver.format("benchmark.error_fraction", "soon"), "expires_at: 'soon' is not a UTC time")
+
+
+def test_a_stack_the_policy_does_not_name_is_refused():
+    policy = load_policy(HEAD.replace("[benchmark]", "{dev: [benchmark]}"))
+    with pytest.raises(PolicyError, match="says nothing about stack 'prod'"):
+        policy.required_kinds("org/project/prod")

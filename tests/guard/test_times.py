@@ -1,0 +1,34 @@
+"""Times carry their zone, durations their unit."""
+
+from datetime import timedelta
+
+import pytest
+
+from pulumi_infercrane.guard.times import format_duration, format_time, parse_duration, parse_time
+
+
+def test_a_time_survives_the_round_trip():
+    assert format_time(parse_time("2026-11-30T05:00:00Z")) == "2026-11-30T05:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-30T05:00:00", "2026-11-30T05:00:00+01:00", "2026-11-30 05:00:00Z", "2026-13-01T00:00:00Z", "", "now"]
+)
+def test_a_time_without_utc_is_refused(text):
+    with pytest.raises(ValueError, match="."):
+        parse_time(text)
+
+
+@pytest.mark.parametrize(("text", "duration"), [("7d", timedelta(7)), ("24h", timedelta(1)), ("90s", timedelta(0, 90))])
+def test_durations(text, duration):
+    assert parse_duration(text) == duration
+
+
+@pytest.mark.parametrize("text", ["7", "d", "1w", "-1d", "1.5h", "7 d"])
+def test_other_durations_are_refused(text):
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_duration(text)
+
+
+def test_the_largest_whole_unit_is_shown():
+    assert [format_duration(timedelta(0, s)) for s in (604800, 5400, 90)] == ["7d", "90m", "90s"]
