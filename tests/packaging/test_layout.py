@@ -1,5 +1,6 @@
 """Four folders share one namespace package; these rules keep it whole."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,9 @@ def test_component_modules_keep_their_annotations_as_objects() -> None:
     modules = (ROOT / "components" / "pulumi_infercrane" / "components").glob("*.py")
     postponed = [module.name for module in modules if "from __future__ import annotations" in module.read_text()]
     assert postponed == []
+
+
+def test_the_contributors_guide_names_only_what_exists() -> None:
+    named = re.findall(r"`((?!pulumi_infercrane/)(?:\w+/)+[\w./]*)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(named) > 10
+    assert [path for path in named if not (ROOT / path).exists()] == []
