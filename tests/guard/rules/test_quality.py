@@ -1,0 +1,212 @@
+"""Quality is paired by item, against a margin; no test that failed to find a difference counts as equality."""
+
+import pytest
+
+HEAD = "schema: infercrane.policy/v1\nrequired_kinds: [quality]\n"
+
+
+def judged(folder, rule, head=HEAD):
+    (record,) = folder.decide(policy=f"{head}rules:\n  - {{{rule}}}\n").record["rules"]
+    return record
+
+
+def both(folder, candidate, n=60, baseline=None, **changes):
+    folder.quality("baseline", baseline or [1.0] * n)
+    folder.quality("candidate", candidate, **changes)
+
+
+def scores(n, lost):
+    return [0.0] * lost + [1.0] * (n - lost)
+
+
+@pytest.mark.parametrize(
+    ("n", "lost", "margin", "outcome", "code"),
+    [
+        (60, 0, 0.05, "pass", "within_margin"),
+        (60, 0, 0.02, "unknown", "interval_straddles"),
+        (300, 2, 0.02, "pass", "within_margin"),
+        (300, 3, 0.02, "unknown", "interval_straddles"),
+        (60, 12, 0.02, "fail", "margin_exceeded"),
+        (60, 40, 0.05, "fail", "margin_exceeded"),
+    ],
+)
+def test_lost_answers_against_a_margin(folder, n, lost, margin, outcome, code):
+    both(folder, scores(n, lost), n)
+    record = judged(folder, f"id: quality.basics, margin: {margin}, min_pass: 60")
+    assert (record["outcome"], record["reasons"], record["n"]) == (outcome, [code], [n])
+
+
+def test_a_fail_is_told_with_figures(folder):
+    both(folder, scores(60, 40))
+    record = judged(folder, "id: quality.basics, margin: 0.05")
+    assert record["detail"] == "difference -0.645 [-0.749, -0.542] against -0.05, 40 lost / 0 gained of 60"
+    assert record["notes"] == ["mcnemar_p 1.82e-12"]
+
+
+def test_too_few_pairs_say_how_many_are_missing(folder):
+    both(folder, scores(60, 0))
+    record = judged(folder, "id: quality.basics, margin: 0.05")
+    assert (record["outcome"], record["reasons"]) == ("unknown", ["insufficient_n"])
+    assert record["detail"] == "60 of 300 pairs, difference 0 [-0.0265, 0.0265] against -0.05"
+    assert record["needs"] == "about 240 more pairs needed"
+
+
+def test_pairs_needed_come_from_the_observed_discordance(folder):
+    mixed = [0.0] * 3 + [1.0] * 57
+    both(folder, mixed, baseline=[1.0] * 58 + [0.0] * 2)
+    record = judged(folder, "id: quality.basics, margin: 0.05, min_pass: 60")
+    assert record["detail"].endswith("3 lost / 2 gained of 60")
+    assert record["needs"] == "about 147 more pairs needed"  # 6.1826 · (5/60) / 0.05² = 207
+
+
+def test_below_thirty_pairs_not_even_a_fail_is_possible(folder):
+    both(folder, scores(29, 29), 29)
+    record = judged(folder, "id: quality.basics")
+    assert (record["outcome"], record["reasons"]) == ("unknown", ["insufficient_n"])
+    assert "lo" not in record
+
+
+def test_a_fail_also_needs_significant_losses(folder):
+    both(folder, scores(32, 4), 32)
+    record = judged(folder, "id: quality.basics, margin: 0.0")
+    assert record["hi"] < 0  # the interval alone would fail it
+    assert record["outcome"] == "unknown"
+    both(folder, scores(32, 5), 32)
+    assert judged(folder, "id: quality.basics, margin: 0.0")["outcome"] == "fail"
+
+
+def test_a_better_candidate_passes(folder):
+    both(folder, [1.0] * 60, baseline=scores(60, 20))
+    assert judged(folder, "id: quality.basics, margin: 0.0, min_pass: 60")["outcome"] == "pass"
+
+
+def test_graded_scores_are_paired_as_they_are(folder):
+    both(folder, [0.8] * 60, baseline=[0.8] * 60)
+    assert judged(folder, "id: quality.basics, margin: 0.05, min_pass: 60")["outcome"] == "pass"
+    both(folder, [0.5] * 60, baseline=[0.8] * 60)
+    assert judged(folder, "id: quality.basics, margin: 0.05, min_pass: 60")["outcome"] == "fail"
+
+
+def test_the_order_of_lines_does_not_matter(folder):
+    both(folder, scores(60, 3))
+    before = judged(folder, "id: quality.basics")
+    both(folder, scores(60, 3), lines=lambda lines: lines.reverse())
+    after = judged(folder, "id: quality.basics")
+    assert {**before, "evidence": 0} == {**after, "evidence": 0}
+
+
+def test_an_item_the_candidate_left_out_counts_as_wrong(folder):
+    both(folder, [1.0] * 60, lines=lambda lines: lines.pop())
+    assert judged(folder, "id: quality.basics")["detail"].startswith("60 of 300 pairs, difference -0.0161")
+
+
+def test_a_failed_request_counts_as_wrong(folder):
+    failed = {"score": 0, "outcome": "truncated"}
+    both(folder, [1.0] * 60, lines=lambda lines: [line.update(failed) for line in lines[:40]])
+    assert judged(folder, "id: quality.basics")["outcome"] == "fail"
+
+
+# --- shares -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("part", "line"),
+    [
+        ("invalid", {"empty": True}),
+        ("invalid", {"score": 0, "outcome": "error_event"}),
+        ("truncated", {"finish_reason": "length"}),
+    ],
+)
+def test_more_bad_answers_than_the_baseline_fail(folder, part, line):
+    both(folder, [1.0] * 60, lines=lambda lines: [one.update(line) for one in lines[:17]])
+    record = judged(folder, f"id: quality.basics.{part}")
+    assert (record["outcome"], record["limit"]) == ("fail", 0.01)
+    assert record["detail"].endswith("against 0.01, 17 more / 0 fewer of 60")
+
+
+@pytest.mark.parametrize("part", ["invalid", "truncated"])
+def test_as_many_bad_answers_as_the_baseline_pass(folder, part):
+    for role in ("baseline", "candidate"):
+        bad = {"empty": True, "finish_reason": "length"}
+        folder.quality(role, [1.0] * 300, lines=lambda lines: [one.update(bad) for one in lines[:20]])
+    assert judged(folder, f"id: quality.basics.{part}")["outcome"] == "pass"
+
+
+# --- what proves nothing ----------------------------------------------------------------------------------------
+
+
+def test_a_task_neither_side_can_do_is_degenerate(folder):
+    both(folder, [0.0] * 300, baseline=[0.0] * 300)
+    assert judged(folder, "id: quality.basics")["reasons"] == ["degenerate"]
+
+
+def test_a_task_both_sides_master_is_saturated_and_passes(folder):
+    both(folder, [1.0] * 300, 300)
+    record = judged(folder, "id: quality.basics")
+    assert record["outcome"] == "pass"
+    assert "saturated" in record["notes"]
+
+
+def test_one_text_for_every_item_cannot_pass(folder):
+    both(folder, [1.0] * 300, 300, lines=lambda lines: [line.update(text_sha256="a" * 64) for line in lines])
+    record = judged(folder, "id: quality.basics")
+    assert (record["outcome"], record["reasons"]) == ("unknown", ["degenerate"])
+
+
+def test_one_text_for_every_item_can_still_fail(folder):
+    both(folder, [0.0] * 300, 300, lines=lambda lines: [line.update(text_sha256="a" * 64) for line in lines])
+    assert judged(folder, "id: quality.basics")["outcome"] == "fail"
+
+
+# --- comparability ----------------------------------------------------------------------------------------------
+
+
+def test_another_task_file_is_not_comparable(folder):
+    both(folder, [1.0] * 60, header={"tasks_digest": "sha256:" + "e" * 64})
+    assert judged(folder, "id: quality.basics")["detail"] == "the two sides answered different task files"
+
+
+def test_another_metric_is_not_comparable(folder):
+    both(folder, [1.0] * 60, header={"metric": "exact_match"})
+    assert judged(folder, "id: quality.basics")["detail"] == "scored by contains and exact_match"
+
+
+def test_a_rule_may_name_its_metric(folder):
+    both(folder, [1.0] * 60)
+    assert judged(folder, "id: quality.basics.contains, margin: 0.05, min_pass: 60")["outcome"] == "pass"
+    record = judged(folder, "id: quality.basics.exact_match")
+    assert record["detail"] == "scored by contains, the rule judges exact_match"
+
+
+def test_a_task_nobody_measured_is_no_evidence(folder):
+    both(folder, [1.0] * 60)
+    record = judged(folder, "id: quality.gsm8k")
+    assert (record["reasons"], record["detail"]) == (
+        ["no_evidence"],
+        "no admissible candidate evidence for task 'gsm8k'",
+    )
+
+
+def test_a_task_only_the_candidate_answered_is_no_evidence(folder):
+    folder.quality("candidate")
+    folder.quality("baseline", header={"task": "other"})
+    assert judged(folder, "id: quality.basics")["detail"] == "no admissible baseline evidence for task 'basics'"
+    (folder.root / "quality-baseline.evidence.json").unlink()
+    assert judged(folder, "id: quality.basics")["detail"] == "no admissible baseline measurement"
+
+
+def test_several_passes_are_averaged_per_item_not_added(folder):
+    folder.quality("baseline")
+    for name in ("one", "two"):
+        folder.quality("candidate", name=name, lines=lambda lines: None, header={"pass": name})
+    record = judged(folder, "id: quality.basics")
+    assert record["n"] == [60]
+    assert len(record["evidence"]) == 3
+
+
+def test_passes_that_differ_by_more_than_noise_are_in_conflict(folder):
+    folder.quality("baseline")
+    folder.quality("candidate", scores(60, 30), name="one")
+    folder.quality("candidate", scores(60, 0), name="two")
+    record = judged(folder, "id: quality.basics")
+    assert (record["outcome"], record["reasons"]) == ("unknown", ["conflict"])
