@@ -1,0 +1,271 @@
+"""What may be judged: bound to this very revision, fresh, whole, untouched, and nothing withdrawn."""
+
+import json
+
+import pytest
+
+from pulumi_infercrane.guard import rollback
+
+ERRORS_ONLY = "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules: [{id: benchmark.error_fraction}]\n"
+
+
+def entry(decision, path):
+    """The record's line about one raw file."""
+    return next(one for one in decision.record["evidence"] if path in one.get("files", []))
+
+
+def decided(folder, **changes):
+    return folder.decide(policy=ERRORS_ONLY, **changes)
+
+
+def good(folder, name="", **changes):
+    return folder.benchmark("candidate", folder.seconds(300), name=name, **changes)
+
+
+def test_evidence_of_another_revision_does_not_count(folder, new_folder):
+    other = new_folder(candidate="r9")
+    other.root = folder.root
+    good(other)
+    decision = decided(folder)
+    assert decision.verdict == "insufficient_evidence"
+    assert decision.reasons == (
+        "benchmark: no_evidence: no admissible candidate measurement; 1 set aside as binding_mismatch",
+    )
+    assert entry(decision, "benchmark-candidate.benchmark.jsonl")["reasons"][0].startswith("binding_mismatch: measured")
+
+
+def test_evidence_of_the_baseline_is_not_evidence_of_the_candidate(folder):
+    folder.subjects["candidate"] = folder.subjects["baseline"]
+    good(folder)
+    assert decided(folder, candidate="sha256:" + "0" * 64).verdict == "insufficient_evidence"
+
+
+def test_a_candidate_changed_after_measuring_starts_anew(folder, subject_of):
+    good(folder)
+    assert decided(folder).verdict == "promote"
+    folder.subjects["candidate"] = subject_of("r2", quantization="q4")
+    assert decided(folder).verdict == "insufficient_evidence"
+
+
+def test_another_revision_answering_in_mid_run_is_noticed(folder):
+    probes = {"before": {"version": "b1", "restarts": 0}, "after": {"version": "b1", "restarts": 1}}
+    good(folder, change=lambda envelope: envelope.update(probes=probes))
+    assert decided(folder).reasons == (
+        "benchmark: subject_changed: restarts before the run differ from those after it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("as_of", "expected"),
+    [
+        ("2026-11-30T03:57:00Z", "promote"),
+        ("2026-11-30T03:56:59Z", "benchmark: clock: measured until 2026-11-30T04:02:00Z, which is after"),
+        ("2026-12-07T04:02:00Z", "promote"),
+        ("2026-12-07T04:02:01Z", "benchmark: stale: measured until 2026-11-30T04:02:00Z, older than the 7d allowed"),
+    ],
+)
+def test_evidence_is_neither_from_the_future_nor_too_old(folder, as_of, expected):
+    good(folder)
+    decision = decided(folder, as_of=as_of)
+    assert decision.verdict == expected or decision.reasons[0].startswith(expected)
+
+
+def test_the_policy_may_allow_another_age(folder):
+    good(folder)
+    policy = ERRORS_ONLY + "max_age: {benchmark: 30m}\n"
+    assert folder.decide(policy=policy).reasons[0].startswith("benchmark: stale")
+
+
+def test_a_window_that_ends_before_it_starts_is_refused(folder):
+    window = {"started_at": "2026-11-30T04:00:30Z", "ended_at": "2026-11-30T04:00:00Z"}
+    good(folder, header=dict(window), change=lambda envelope: envelope.update(window=window))
+    assert decided(folder).reasons[0].startswith("benchmark: clock: the window ends at")
+
+
+@pytest.mark.parametrize(("offset", "verdict"), [(5000, "promote"), (-5001, "insufficient_evidence")])
+def test_a_measuring_clock_that_is_off_is_refused(folder, offset, verdict):
+    good(folder, change=lambda envelope: envelope.update(runner={"clock_offset_ms": offset}))
+    assert decided(folder).verdict == verdict
+
+
+def test_tampered_evidence_blocks_its_kind_however_good_the_rest_is(folder):
+    good(folder, name="honest")
+    good(folder, name="edited")
+    raw = folder.root / "edited.benchmark.jsonl"
+    raw.write_bytes(raw.read_bytes() + b"\n")
+    decision = decided(folder)
+    assert decision.verdict == "insufficient_evidence"
+    assert decision.reasons[0].startswith("benchmark: tampered: edited.benchmark.jsonl was changed after")
+
+
+def test_tampered_evidence_of_another_revision_blocks_nothing(folder, new_folder):
+    good(folder)
+    other = new_folder(candidate="r9")
+    other.root = folder.root
+    good(other, name="other")
+    (folder.root / "other.benchmark.jsonl").write_bytes(b"")
+    assert decided(folder).verdict == "promote"
+
+
+def test_an_unreadable_envelope_is_listed_and_blocks_nothing(folder):
+    good(folder)
+    (folder.root / "broken.evidence.json").write_text("{")
+    decision = decided(folder)
+    assert decision.verdict == "promote"
+    assert [one["reasons"][0][:8] for one in decision.record["evidence"] if not one["used"]] == ["not_json"]
+
+
+def test_the_only_evidence_unreadable_is_named(folder):
+    folder.root.mkdir()
+    (folder.root / "broken.evidence.json").write_text("{")
+    assert decided(folder).reasons == (
+        "benchmark: no_evidence: no admissible candidate measurement; 1 set aside as not_json",
+    )
+
+
+def test_the_same_evidence_twice_counts_once(folder):
+    path = folder.benchmark("candidate", folder.seconds(150))
+    (folder.root / "copy.evidence.json").write_bytes(path.read_bytes())
+    decision = decided(folder)
+    assert decision.record["rules"][0]["n"] == [150]
+    assert [one["reasons"] for one in decision.record["evidence"] if not one["used"]] == [["duplicate: counted once"]]
+
+
+def test_one_file_under_two_envelopes_counts_once(folder):
+    folder.benchmark("candidate", folder.seconds(150), name="x")
+    envelope = json.loads((folder.root / "x.evidence.json").read_text())
+    folder.write_raw(
+        "benchmark",
+        "candidate",
+        "y",
+        (folder.root / "x.benchmark.jsonl").read_bytes(),
+        envelope["scenario"] | {"warmup_s": 1},
+    )
+    assert decided(folder).record["rules"][0]["n"] == [150]
+
+
+def test_one_file_for_two_revisions_is_evidence_for_neither(folder):
+    good(folder)
+    raw = (folder.root / "benchmark-candidate.benchmark.jsonl").read_bytes()
+    folder.write_raw("benchmark", "baseline", "again", raw, planned=300)
+    assert decided(folder).reasons[0] == "benchmark: binding_conflict: the same file is offered for two revisions"
+
+
+def runs(folder, ordinals, of):
+    for ordinal in ordinals:
+        run = {"group": "g", "ordinal": ordinal, "of": of}
+        folder.benchmark(
+            "candidate", folder.seconds(150, ordinal), name=f"run-{ordinal}", change=lambda e, run=run: e.update(run=run)
+        )
+
+
+def test_a_group_of_runs_counts_whole(folder):
+    runs(folder, [1, 2, 3], of=3)
+    assert decided(folder).record["rules"][0]["n"] == [450]
+
+
+def test_the_best_three_of_five_count_for_nothing(folder):
+    runs(folder, [1, 3, 5], of=5)
+    assert decided(folder).reasons[0] == (
+        "benchmark: truncated: 3 of 5 runs of its group are present and admissible"
+    )
+
+
+def supersede(folder, old, reason="wrong data set", name="new", **changes):
+    named = [{"evidence_id": json.loads(old.read_text())["evidence_id"], "reason": reason}]
+    return folder.benchmark(
+        "candidate", folder.seconds(300, seed=7), name=name, change=lambda e: e.update(supersedes=named), **changes
+    )
+
+
+def test_a_superseded_piece_steps_back_with_its_reason(folder):
+    old = folder.benchmark("candidate", folder.seconds(300), failed=50, name="old")
+    supersede(folder, old)
+    decision = decided(folder)
+    assert decision.verdict == "promote"
+    assert entry(decision, "old.benchmark.jsonl")["reasons"] == ["superseded: wrong data set"]
+
+
+def test_a_piece_is_not_superseded_by_one_that_does_not_count(folder):
+    old = folder.benchmark("candidate", folder.seconds(300), failed=50, name="old")
+    supersede(folder, old, lines=lambda lines: lines.clear())
+    assert decided(folder).verdict == "reject"
+
+
+def test_a_piece_is_not_superseded_by_the_other_side(folder):
+    old = folder.benchmark("candidate", folder.seconds(300), failed=50, name="old")
+    named = [{"evidence_id": json.loads(old.read_text())["evidence_id"], "reason": "no"}]
+    folder.benchmark("baseline", folder.seconds(300), change=lambda e: e.update(supersedes=named))
+    assert decided(folder).verdict == "reject"
+
+
+# --- earlier decisions ------------------------------------------------------------------------------------------
+
+
+def test_evidence_an_earlier_decision_used_may_not_disappear(folder):
+    bad = folder.benchmark("candidate", folder.seconds(300), failed=50, name="bad")
+    rejected = decided(folder)
+    bad.unlink()
+    (folder.root / "bad.benchmark.jsonl").unlink()
+    good(folder)
+    decision = decided(folder, history=[rejected.record])
+    assert decision.verdict == "insufficient_evidence"
+    assert decision.reasons[0].startswith("benchmark: evidence_withdrawn: ")
+    assert decision.record["history"] == [rejected.decision_id]
+
+
+def test_evidence_that_was_superseded_may_disappear(folder):
+    bad = folder.benchmark("candidate", folder.seconds(300), failed=50, name="bad")
+    rejected = decided(folder)
+    supersede(folder, bad)
+    bad.unlink()
+    assert decided(folder, history=[rejected.record]).verdict == "promote"
+
+
+def test_evidence_that_never_counted_may_disappear(folder):
+    bad = folder.benchmark("candidate", folder.seconds(300), name="bad", lines=lambda lines: lines.clear())
+    earlier = decided(folder)
+    bad.unlink()
+    good(folder)
+    assert decided(folder, history=[earlier.record]).verdict == "promote"
+
+
+def test_decisions_about_other_candidates_do_not_matter(folder, new_folder):
+    other = new_folder(candidate="r9")
+    good(other)
+    good(folder)
+    decision = decided(folder, history=[decided(other).record])
+    assert decision.verdict == "promote"
+    assert decision.record["history"] == []
+
+
+def test_evidence_that_changed_since_is_tampered_not_withdrawn(folder):
+    good(folder)
+    earlier = decided(folder)
+    raw = folder.root / "benchmark-candidate.benchmark.jsonl"
+    raw.write_bytes(raw.read_bytes() + b"\n")
+    assert decided(folder, history=[earlier.record]).reasons[0].startswith("benchmark: tampered")
+
+
+def rolled_back(folder, at):
+    return rollback(
+        service="chat",
+        stack="dev",
+        target=folder.baseline,
+        active=folder.candidate,
+        policy_digest="sha256:" + "0" * 64,
+        as_of=at,
+        reason="users saw garbage",
+    ).record
+
+
+@pytest.mark.parametrize(
+    ("at", "verdict"),
+    [("2026-11-30T04:30:00Z", "insufficient_evidence"), ("2026-11-30T03:59:00Z", "promote")],
+)
+def test_after_a_rollback_the_candidate_needs_a_new_measurement(folder, at, verdict):
+    good(folder)
+    decision = decided(folder, history=[rolled_back(folder, at)])
+    assert decision.verdict == verdict
+    if verdict != "promote":
+        assert decision.reasons[0] == "benchmark: stale: measured before this revision was rolled back; measure it again"

@@ -1,0 +1,294 @@
+"""One pure function: the same inputs give the same bytes, and only sufficient evidence moves the route."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from pulumi_infercrane.guard import (
+    EvidenceSet,
+    GuardError,
+    PolicyError,
+    bootstrap,
+    load_evidence,
+    load_policy,
+    reference_folder,
+    rollback,
+)
+from pulumi_infercrane.guard.canonical import digest
+from pulumi_infercrane.guard.decision import GUARD_VERSION
+
+DIGEST = "sha256:" + "0" * 64
+AS_OF = "2026-11-30T05:00:00Z"
+
+
+def test_good_evidence_promotes(folder):
+    decision = folder.both().decide()
+    assert (decision.verdict, decision.action, decision.decision_type) == ("promote", "flip", "promotion")
+    assert [reason.split(": ")[:2] for reason in decision.reasons] == [
+        ["benchmark.error_fraction", "within_margin"],
+        ["benchmark.ttft_p95", "within_margin"],
+        ["quality.basics", "within_margin"],
+    ]
+
+
+def test_a_worse_candidate_is_rejected_and_the_deciding_rule_comes_first(folder):
+    folder.both().quality("candidate", [0.0] * 40 + [1.0] * 20)
+    decision = folder.decide()
+    assert (decision.verdict, decision.action) == ("reject", "keep")
+    assert decision.reasons == (
+        "quality.basics: margin_exceeded: difference -0.645 [-0.749, -0.542] against -0.05, 40 lost / 0 gained of 60",
+    )
+    assert decision.record["first_reason"] == "quality.basics: margin_exceeded"
+
+
+def test_too_little_evidence_says_what_would_settle_it(folder):
+    decision = folder.both().decide(policy=folder.policy.replace("min_pass: 60", "min_pass: 300"))
+    assert (decision.verdict, decision.action) == ("insufficient_evidence", "keep")
+    assert decision.reasons == (
+        "quality.basics: insufficient_n: 60 of 300 pairs, difference 0 [-0.0265, 0.0265] against -0.05; "
+        "about 240 more pairs needed",
+    )
+
+
+def test_an_empty_folder_is_insufficient_and_names_every_missing_kind_once(folder, tmp_path):
+    decision = folder.decide(evidence=EvidenceSet(()))
+    assert decision.verdict == "insufficient_evidence"
+    assert decision.reasons == (
+        "benchmark: no_evidence: no admissible candidate measurement",
+        "quality: no_evidence: no admissible candidate measurement",
+    )
+    assert decision.expires_at == ""
+    assert decision.record["first_reason"] == "benchmark: no_evidence"
+
+
+def test_a_failing_rule_of_a_kind_that_is_not_required_rejects(folder):
+    folder.both().quality("candidate", [0.0] * 60)
+    policy = folder.policy.replace("[benchmark, quality]", "[benchmark]")
+    assert folder.decide(policy=policy).verdict == "reject"
+
+
+def test_an_unknown_rule_of_a_kind_that_is_not_required_blocks_nothing(folder):
+    for role in ("baseline", "candidate"):
+        folder.benchmark(role, folder.seconds(150, seed=len(role)))
+    assert folder.decide(policy=folder.policy.replace("[benchmark, quality]", "[benchmark]")).verdict == "promote"
+
+
+def test_hard_fails_come_before_soft_ones_and_fails_before_unknowns(folder):
+    folder.both().quality("candidate", [0.0] * 60)
+    folder.benchmark("candidate", folder.seconds(150), failed=60)
+    policy = """\
+schema: infercrane.policy/v1
+required_kinds: [benchmark, quality]
+rules:
+  - {id: benchmark.ttft_p95}
+  - {id: benchmark.error_fraction, class: S}
+  - {id: quality.basics}
+"""
+    assert [line.split(":")[0] for line in folder.decide(policy=policy).reasons] == [
+        "quality.basics",
+        "benchmark.error_fraction",
+        "benchmark.ttft_p95",
+    ]
+
+
+def test_the_earliest_gate_comes_first(folder):
+    folder.both()
+    folder.policy = folder.policy.replace("min_pass: 100, ", "")
+    raw = folder.root / "quality-candidate.quality.jsonl"
+    raw.write_bytes(b"")
+    assert [line.split(": ")[:2] for line in folder.decide().reasons] == [
+        ["quality", "tampered"],
+        ["benchmark.ttft_p95", "insufficient_n"],
+    ]
+
+
+def test_a_doubtful_fail_among_many_rules_is_not_confirmed(folder):
+    for role, failed in (("baseline", 0), ("candidate", 13)):
+        folder.benchmark(role, folder.seconds(150, seed=len(role)), failed=failed)
+        folder.quality(role)
+    alone = "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules:\n  - {id: benchmark.error_fraction, limit: 0.05}\n"
+    assert folder.decide(policy=alone).verdict == "reject"
+    beside = alone + "".join(f"  - {{id: quality.basics{part}, margin: 0.05}}\n" for part in ("", ".invalid", ".truncated"))
+    decision = folder.decide(policy=beside)
+    assert decision.verdict == "insufficient_evidence"
+    assert decision.record["rules"][0]["reasons"] == ["fail_unconfirmed"]
+
+
+def test_several_looks_split_alpha(folder):
+    folder.both()
+    narrow = folder.decide().record["rules"][0]["hi"]
+    wide = folder.decide(policy=folder.policy + "max_looks: 5\n").record["rules"][0]["hi"]
+    assert wide > narrow
+
+
+# --- waivers ----------------------------------------------------------------------------------------------------
+
+WAIVER = "waivers:\n  - {{rule: {rule}, reason: known, owner: ann, expires_at: {until}, revision_digest: '{revision}'}}\n"
+
+
+@pytest.mark.parametrize(
+    ("soft", "until", "mine", "state", "verdict"),
+    [
+        (True, "2026-12-31T00:00:00Z", True, "applies", "promote"),
+        (True, "2026-11-30T05:00:00Z", True, "expired", "reject"),
+        (True, "2026-12-31T00:00:00Z", False, "other_revision", "reject"),
+        (False, "2026-12-31T00:00:00Z", True, "hard_rule", "reject"),
+    ],
+)
+def test_a_waiver_covers_one_soft_rule_of_one_revision_for_a_time(folder, soft, until, mine, state, verdict):
+    folder.both().quality("candidate", [0.0] * 40 + [1.0] * 20)
+    policy = folder.policy.replace("quality.basics,", f"quality.basics, class: {'S' if soft else 'H'},")
+    policy += WAIVER.format(rule="quality.basics", until=until, revision=folder.candidate if mine else DIGEST)
+    decision = folder.decide(policy=policy)
+    assert decision.verdict == verdict
+    assert decision.record["waivers"][0]["state"] == state
+    if verdict == "promote":
+        assert decision.record["rules"][2]["outcome"] == "waived"
+
+
+def test_a_waiver_does_not_turn_missing_evidence_into_a_pass(folder):
+    folder.both()
+    (folder.root / "quality-candidate.evidence.json").unlink()
+    policy = folder.policy.replace("quality.basics,", "quality.basics, class: S,")
+    policy += WAIVER.format(rule="quality.basics", until="2026-12-31T00:00:00Z", revision=folder.candidate)
+    assert folder.decide(policy=policy).verdict == "insufficient_evidence"
+
+
+# --- the record -------------------------------------------------------------------------------------------------
+
+
+def test_the_record_is_the_same_bytes_wherever_it_is_made(folder, new_folder):
+    first = folder.both().decide()
+    elsewhere = new_folder().both()
+    assert elsewhere.decide().canonical == first.canonical
+
+
+def test_the_record_is_the_same_bytes_in_another_process(folder):
+    decision = folder.both().decide()
+    script = (
+        "import sys; from pathlib import Path; from pulumi_infercrane.guard import *\n"
+        "p, root, c, b, t = sys.argv[1:]\n"
+        "d = decide(load_policy(p), load_evidence(Path(root)), service='chat', stack='dev', candidate=c, baseline=b, as_of=t)\n"
+        "sys.stdout.buffer.write(d.canonical)"
+    )
+    arguments = [folder.policy, str(folder.root), folder.candidate, folder.baseline, AS_OF]
+    run = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, check=True)
+    assert run.stdout == decision.canonical
+
+
+def test_the_order_of_envelopes_does_not_matter(folder):
+    folder.both()
+    evidence = load_evidence(folder.root)
+    backwards = EvidenceSet(evidence.items[::-1])
+    assert folder.decide(evidence=backwards).canonical == folder.decide(evidence=evidence).canonical
+
+
+def test_names_of_files_do_not_matter(folder):
+    first = folder.both().decide()
+    for reference in reference_folder(folder.root):
+        path = folder.root / reference.path
+        path.rename(path.with_name("renamed-" + path.name))
+    assert folder.decide().canonical == first.canonical
+
+
+def test_the_id_is_the_digest_of_the_rest(folder):
+    record = dict(folder.both().decide(previous_decision_id=DIGEST).record)
+    assert record.pop("decision_id") == digest(record)
+    assert record["prev_decision_id"] == DIGEST
+
+
+def test_the_record_holds_no_place_and_no_host(folder):
+    text = folder.both().decide().canonical.decode()
+    assert str(folder.root) not in text
+    assert str(folder.root.parent) not in text
+
+
+def test_the_record_names_what_it_rests_on(folder):
+    decision = folder.both().decide()
+    record = decision.record
+    assert record["schema"] == "infercrane.decision/v1"
+    assert (record["candidate"], record["baseline"]) == (folder.candidate, folder.baseline)
+    assert record["expected_active"] == folder.baseline
+    assert record["policy_digest"] == decision.policy_digest == load_policy(folder.policy).digest
+    assert record["evidence_digest"] == decision.evidence_digest == load_evidence(folder.root).digest
+    assert record["required_kinds"] == ["benchmark", "quality"]
+    assert record["change"] == ["engine"]
+    assert all(one["used"] for one in record["evidence"])
+    assert len(record["evidence"]) == 4
+
+
+def test_lowered_minimums_are_visible(folder):
+    record = folder.both().decide(policy=folder.policy + "min_duration_s: 10\n").record
+    assert record["notes"] == ["lowered_minimum: min_duration_s 10 instead of 60"]
+    assert record["rules"][2]["notes"][0] == "lowered_minimum: min_pass 60 instead of 300"
+
+
+def test_a_decision_expires_with_the_first_piece_of_evidence_it_used(folder):
+    assert folder.both().decide().expires_at == "2026-12-07T04:02:00Z"
+    shorter = folder.policy + "max_age: {quality: 2h}\n"
+    assert folder.decide(policy=shorter).expires_at == "2026-11-30T06:02:00Z"
+
+
+def test_numbers_are_stored_at_nine_digits(folder):
+    for rule in folder.both().decide().record["rules"]:
+        for name in ("estimate", "lo", "hi", "limit"):
+            assert rule[name] == float(f"{rule[name]:.9g}")
+
+
+def test_the_record_survives_json(folder):
+    decision = folder.both().decide()
+    folder.benchmark("candidate", folder.seconds(150), failed=60)  # infinite quantiles
+    for one in (decision, folder.decide()):
+        assert json.loads(one.canonical) == one.record
+
+
+def test_the_guard_version_is_that_of_the_distribution():
+    assert version("pulumi-infercrane") == GUARD_VERSION
+
+
+# --- refused questions ------------------------------------------------------------------------------------------
+
+
+def test_a_revision_is_not_compared_with_itself(folder):
+    with pytest.raises(GuardError, match="nothing to decide"):
+        folder.both().decide(candidate=folder.baseline)
+
+
+def test_a_policy_of_another_service_is_refused(folder):
+    with pytest.raises(PolicyError, match="for service 'search', not for 'chat'"):
+        folder.both().decide(policy=folder.policy + "service: search\n")
+
+
+@pytest.mark.parametrize("as_of", ["", "2026-11-30", "2026-11-30T05:00:00+01:00"])
+def test_a_time_without_utc_is_refused(folder, as_of):
+    with pytest.raises(GuardError, match="as_of"):
+        folder.both().decide(as_of=as_of)
+
+
+# --- bootstrap and rollback -------------------------------------------------------------------------------------
+
+
+def test_the_first_revision_needs_the_policys_permission(folder):
+    arguments = {"service": "chat", "stack": "dev", "candidate": DIGEST, "as_of": AS_OF}
+    with pytest.raises(PolicyError, match="needs 'bootstrap: true'"):
+        bootstrap(load_policy(folder.policy), **arguments)
+    decision = bootstrap(load_policy(folder.policy + "bootstrap: true\n"), **arguments)
+    assert (decision.decision_type, decision.verdict, decision.action) == ("bootstrap", "promote", "flip")
+    assert {rule["outcome"] for rule in decision.record["rules"]} == {"not_applicable"}
+    assert (decision.expires_at, decision.evidence_digest) == ("", "")
+
+
+def test_a_rollback_needs_no_evidence_but_a_reason():
+    arguments = {"service": "chat", "stack": "dev", "active": DIGEST, "policy_digest": DIGEST, "as_of": AS_OF}
+    target = "sha256:" + "1" * 64
+    decision = rollback(target=target, reason="users saw garbage ", **arguments)
+    assert (decision.decision_type, decision.verdict, decision.action) == ("rollback", "promote", "flip")
+    assert decision.reasons == ("rollback: users saw garbage",)
+    assert (decision.record["candidate"], decision.record["expected_active"]) == (target, DIGEST)
+    with pytest.raises(GuardError, match="needs a reason"):
+        rollback(target=target, reason=" ", **arguments)
+    with pytest.raises(GuardError, match="already serves"):
+        rollback(target=DIGEST, reason="x", **arguments)
