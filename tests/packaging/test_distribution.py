@@ -68,7 +68,7 @@ def test_an_environment_of_its_own_imports_everything(
 ) -> None:
     environment: Environment = request.getfixturevalue(kind)
     environment.run(IMPORT_ALL, cwd=tmp_path)
-    assert environment.run_module("pulumi_infercrane", "--version", cwd=tmp_path).startswith("pulumi-infercrane ")
+    assert environment.run_module("pulumi_infercrane", "--version", cwd=tmp_path).startswith("pulumi-infercrane")
     assert all((environment.folder / "bin" / script).is_file() for script in SCRIPTS)
 
 
