@@ -113,7 +113,13 @@ class Folder:
         """The decision on what the folder holds now."""
         policy = load_policy(changes.pop("policy", self.policy))
         evidence = changes.pop("evidence", None) or load_evidence(self.root)
-        asked = {"service": "chat", "stack": "dev", "as_of": AS_OF, "candidate": self.candidate, "baseline": self.baseline}
+        asked = {
+            "service": "chat",
+            "stack": "dev",
+            "as_of": AS_OF,
+            "candidate": self.candidate,
+            "baseline": self.baseline,
+        }
         return decide(policy, evidence, **(asked | changes))
 
     def _write(
@@ -209,6 +215,6 @@ def _subject_of() -> Callable[..., dict[str, Any]]:
     return subject_of
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Folder]:
     return lambda **names: Folder(tmp_path_factory.mktemp("evidence"), **names)

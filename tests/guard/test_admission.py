@@ -155,7 +155,10 @@ def runs(folder, ordinals, of):
     for ordinal in ordinals:
         run = {"group": "g", "ordinal": ordinal, "of": of}
         folder.benchmark(
-            "candidate", folder.seconds(150, ordinal), name=f"run-{ordinal}", change=lambda e, run=run: e.update(run=run)
+            "candidate",
+            folder.seconds(150, ordinal),
+            name=f"run-{ordinal}",
+            change=lambda e, run=run: e.update(run=run),
         )
 
 
@@ -166,9 +169,7 @@ def test_a_group_of_runs_counts_whole(folder):
 
 def test_the_best_three_of_five_count_for_nothing(folder):
     runs(folder, [1, 3, 5], of=5)
-    assert decided(folder).reasons[0] == (
-        "benchmark: truncated: 3 of 5 runs of its group are present and admissible"
-    )
+    assert decided(folder).reasons[0] == ("benchmark: truncated: 3 of 5 runs of its group are present and admissible")
 
 
 def supersede(folder, old, reason="wrong data set", name="new", **changes):
@@ -268,4 +269,6 @@ def test_after_a_rollback_the_candidate_needs_a_new_measurement(folder, at, verd
     decision = decided(folder, history=[rolled_back(folder, at)])
     assert decision.verdict == verdict
     if verdict != "promote":
-        assert decision.reasons[0] == "benchmark: stale: measured before this revision was rolled back; measure it again"
+        assert (
+            decision.reasons[0] == "benchmark: stale: measured before this revision was rolled back; measure it again"
+        )

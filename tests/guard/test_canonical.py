@@ -20,7 +20,9 @@ def test_absent_and_null_are_different():
     assert digest({}) != digest({"a": None})
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 2**53, -(2**53), {1: 2}, "\ud800", {"\ud800": 1}, b"x", object()])
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, 2**53, -(2**53), {1: 2}, "\ud800", {"\ud800": 1}, b"x", object()]
+)
 def test_values_without_a_canonical_form_are_refused(value):
     with pytest.raises(CanonicalError):
         canonical_bytes([value])
@@ -32,8 +34,10 @@ def test_the_largest_safe_integers_are_kept():
 
 def test_a_file_has_the_digest_of_its_bytes(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
-    assert digest_file(tmp_path / "a") == digest_bytes(b"abc") == "sha256:" + (
-        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert (
+        digest_file(tmp_path / "a")
+        == digest_bytes(b"abc")
+        == "sha256:" + ("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
     )
 
 

@@ -109,9 +109,11 @@ def test_a_doubtful_fail_among_many_rules_is_not_confirmed(folder):
     for role, failed in (("baseline", 0), ("candidate", 13)):
         folder.benchmark(role, folder.seconds(150, seed=len(role)), failed=failed)
         folder.quality(role)
-    alone = "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules:\n  - {id: benchmark.error_fraction, limit: 0.05}\n"
+    alone = folder.policy.replace("[benchmark, quality]", "[benchmark]").partition("  - {id: benchmark.ttft")[0]
     assert folder.decide(policy=alone).verdict == "reject"
-    beside = alone + "".join(f"  - {{id: quality.basics{part}, margin: 0.05}}\n" for part in ("", ".invalid", ".truncated"))
+    beside = alone + "".join(
+        f"  - {{id: quality.basics{part}, margin: 0.05}}\n" for part in ("", ".invalid", ".truncated")
+    )
     decision = folder.decide(policy=beside)
     assert decision.verdict == "insufficient_evidence"
     assert decision.record["rules"][0]["reasons"] == ["fail_unconfirmed"]
@@ -126,7 +128,9 @@ def test_several_looks_split_alpha(folder):
 
 # --- waivers ----------------------------------------------------------------------------------------------------
 
-WAIVER = "waivers:\n  - {{rule: {rule}, reason: known, owner: ann, expires_at: {until}, revision_digest: '{revision}'}}\n"
+WAIVER = (
+    "waivers:\n  - {{rule: {rule}, reason: known, owner: ann, expires_at: {until}, revision_digest: '{revision}'}}\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +175,8 @@ def test_the_record_is_the_same_bytes_in_another_process(folder):
     script = (
         "import sys; from pathlib import Path; from pulumi_infercrane.guard import *\n"
         "p, root, c, b, t = sys.argv[1:]\n"
-        "d = decide(load_policy(p), load_evidence(Path(root)), service='chat', stack='dev', candidate=c, baseline=b, as_of=t)\n"
+        "asked = {'service': 'chat', 'stack': 'dev', 'candidate': c, 'baseline': b, 'as_of': t}\n"
+        "d = decide(load_policy(p), load_evidence(Path(root)), **asked)\n"
         "sys.stdout.buffer.write(d.canonical)"
     )
     arguments = [folder.policy, str(folder.root), folder.candidate, folder.baseline, AS_OF]

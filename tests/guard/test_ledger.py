@@ -51,7 +51,9 @@ def test_the_same_decision_is_not_written_twice_in_a_row(ledger):
 def test_an_entry_is_on_disk_before_append_returns(tmp_path, monkeypatch):
     synced = []
     fsync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(os.fstat(descriptor).st_mode), fsync(descriptor)))
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: (synced.append(os.fstat(descriptor).st_mode), fsync(descriptor))
+    )
     Ledger(tmp_path / "ledger.jsonl").append(record(1))
     assert len(synced) == 2  # the file, and its folder because the file is new
 

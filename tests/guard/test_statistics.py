@@ -98,7 +98,9 @@ def test_without_discordant_pairs_the_bound_depends_on_n_alone(n, lo):
     assert statistics.paired_difference([0.0] * n).lo == pytest.approx(lo, abs=5e-5)
 
 
-@pytest.mark.parametrize(("lost", "n", "d", "lo", "hi"), [(12, 60, -19.35, -28.02, -10.69), (7, 40, -16.67, -26.90, -6.43)])
+@pytest.mark.parametrize(
+    ("lost", "n", "d", "lo", "hi"), [(12, 60, -19.35, -28.02, -10.69), (7, 40, -16.67, -26.90, -6.43)]
+)
 def test_paired_difference_values(lost, n, d, lo, hi):
     paired = statistics.paired_difference([-1.0] * lost + [0.0] * (n - lost))
     assert [100 * x for x in (paired.estimate, paired.lo, paired.hi)] == pytest.approx([d, lo, hi], abs=0.01)
@@ -124,7 +126,14 @@ def test_five_losses_without_a_gain_are_significant_and_four_are_not():
 
 @pytest.mark.parametrize(
     ("share", "margin", "pairs"),
-    [(0.01, 0.01, 619), (0.01, 0.02, 155), (0.02, 0.01, 1237), (0.03, 0.02, 464), (0.05, 0.03, 344), (0.10, 0.02, 1546)],
+    [
+        (0.01, 0.01, 619),
+        (0.01, 0.02, 155),
+        (0.02, 0.01, 1237),
+        (0.03, 0.02, 464),
+        (0.05, 0.03, 344),
+        (0.10, 0.02, 1546),
+    ],
 )
 def test_pairs_needed(share, margin, pairs):
     assert statistics.pairs_needed(share, margin) == pairs
@@ -191,7 +200,7 @@ def test_failures_on_both_sides_decide_nothing():
     assert (ratio.lo, ratio.hi) == (0.0, math.inf)
 
 
-@EXAMPLES
+@settings(EXAMPLES, max_examples=25)
 @given(st.integers(20, 200), st.floats(0.01, 1000))
 def test_a_ratio_does_not_depend_on_the_unit(n, scale):
     source = random.Random(n)

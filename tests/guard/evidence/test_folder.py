@@ -110,7 +110,9 @@ def test_a_reference_holds_on_to_the_bytes_it_was_made_of(folder):
     assert only(folder, references).problem.code == "tampered"
 
 
-@pytest.mark.parametrize("path", ["../outside.jsonl", "a/../../outside.jsonl", "/etc/hostname", "..\\outside", "a\0b", "."])
+@pytest.mark.parametrize(
+    "path", ["../outside.jsonl", "a/../../outside.jsonl", "/etc/hostname", "..\\outside", "a\0b", "."]
+)
 def test_a_file_outside_the_folder_is_never_opened(folder, path):
     (folder.root.parent / "outside.jsonl").write_text("secret")
     folder.benchmark("candidate", change=lambda e: e["files"][0].update(path=path))

@@ -79,7 +79,8 @@ def test_error_fraction_needs_no_baseline(folder):
 
 
 @pytest.mark.parametrize(
-    ("n", "failed", "outcome"), [(539, (0, 0), "pass"), (538, (0, 0), "unknown"), (1000, (5, 25), "fail"), (1000, (25, 5), "pass")]
+    ("n", "failed", "outcome"),
+    [(539, (0, 0), "pass"), (538, (0, 0), "unknown"), (1000, (5, 25), "fail"), (1000, (25, 5), "pass")],
 )
 def test_error_fraction_against_the_baseline(folder, n, failed, outcome):
     folder.benchmark("baseline", folder.seconds(n, seed=1), failed=failed[0])
@@ -178,7 +179,8 @@ SLO = HEAD + "slo: {ttft_s: 0.06}\n"
 
 
 @pytest.mark.parametrize(
-    ("slow", "failed", "outcome"), [(0, 0, "pass"), (24, 10, "fail"), (34, 0, "fail"), (0, 34, "fail"), (3, 1, "unknown")]
+    ("slow", "failed", "outcome"),
+    [(0, 0, "pass"), (24, 10, "fail"), (34, 0, "fail"), (0, 34, "fail"), (3, 1, "unknown")],
 )
 def test_attainment_counts_slow_and_failed_requests_alike(folder, slow, failed, outcome):
     folder.benchmark("candidate", [0.07] * slow + [0.05] * (80 - slow), failed=failed)

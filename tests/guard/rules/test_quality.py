@@ -126,8 +126,8 @@ def test_more_bad_answers_than_the_baseline_fail(folder, part, line):
 
 @pytest.mark.parametrize("part", ["invalid", "truncated"])
 def test_as_many_bad_answers_as_the_baseline_pass(folder, part):
+    bad = {"empty": True, "finish_reason": "length"}
     for role in ("baseline", "candidate"):
-        bad = {"empty": True, "finish_reason": "length"}
         folder.quality(role, [1.0] * 300, lines=lambda lines: [one.update(bad) for one in lines[:20]])
     assert judged(folder, f"id: quality.basics.{part}")["outcome"] == "pass"
 
