@@ -107,6 +107,14 @@ def test_tampered_evidence_of_another_revision_blocks_nothing(folder, new_folder
     assert decided(folder).verdict == "promote"
 
 
+def test_tampered_evidence_of_another_revision_is_not_what_is_missing(folder, new_folder):
+    other = new_folder(candidate="r9")
+    other.root = folder.root
+    good(other, name="other")
+    (folder.root / "other.benchmark.jsonl").write_bytes(b"")
+    assert decided(folder).record["first_reason"] == "benchmark: no_evidence"
+
+
 def test_an_unreadable_envelope_is_listed_and_blocks_nothing(folder):
     good(folder)
     (folder.root / "broken.evidence.json").write_text("{")

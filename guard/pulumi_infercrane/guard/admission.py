@@ -43,6 +43,8 @@ class Piece:
 
     item: LoadedEvidence
     problem: Problem | None = None
+    bound: bool = False
+    """It claims to be about a revision of this decision, in the role that revision has."""
 
     @property
     def used(self) -> bool:
@@ -73,9 +75,7 @@ class Admission:
 
     def _missing(self, kind: str, role: str) -> Problem:
         """The earliest gate that this side's own evidence failed; without any of its own, `no_evidence`."""
-        own = [
-            p.problem for p in self.pieces if p.problem and _is(p, kind, role) and p.problem.code != "binding_mismatch"
-        ]
+        own = [p.problem for p in self.pieces if p.problem and p.bound and _is(p, kind, role)]
         if own:
             return min(own, key=lambda problem: (gate_rank(problem.code), str(problem)))
         aside = Counter(p.problem.code for p in self.pieces if p.problem and (not p.envelope or _is(p, kind, role)))
@@ -85,11 +85,11 @@ class Admission:
 
 def admit(question: Question, evidence: EvidenceSet) -> Admission:
     """Pass every piece of evidence through the gates."""
-    pieces = [Piece(item, _own_problem(question, item)) for item in sorted(evidence.items, key=_order)]
+    pieces = [_piece(question, item) for item in sorted(evidence.items, key=_order)]
     pieces = _once(_without_shared_files(pieces))
     pieces = _without_incomplete_groups(pieces)
     pieces = _without_superseded(pieces)
-    blocked = _rolled_back(question, pieces) | _withdrawn(question, pieces) | _tampered(question, pieces)
+    blocked = _rolled_back(question, pieces) | _withdrawn(question, pieces) | _tampered(pieces)
     return Admission(tuple(pieces), blocked)
 
 
@@ -108,6 +108,11 @@ def _members(pieces: Iterable[Piece], kind: str, role: str) -> Iterator[Member]:
 
 
 # --- gates of a single piece ------------------------------------------------------------------------------------
+
+
+def _piece(question: Question, item: LoadedEvidence) -> Piece:
+    bound = item.envelope is not None and _binding(question, item.envelope) is None
+    return Piece(item, _own_problem(question, item), bound)
 
 
 def _own_problem(question: Question, item: LoadedEvidence) -> Problem | None:
@@ -247,14 +252,11 @@ def _superseded(piece: Piece, reasons: Mapping[tuple[str, str, str], str]) -> Pi
 # --- what blocks a kind -----------------------------------------------------------------------------------------
 
 
-def _tampered(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem]:
+def _tampered(pieces: Sequence[Piece]) -> dict[str, Problem]:
     return {
         piece.envelope.kind: piece.problem
         for piece in pieces
-        if piece.envelope
-        and piece.problem
-        and piece.problem.code == "tampered"
-        and _binding(question, piece.envelope) is None
+        if piece.envelope and piece.bound and piece.problem and piece.problem.code == "tampered"
     }
 
 

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pulumi_infercrane.guard import load_evidence
 from pulumi_infercrane.guard.evidence.records import Answer, Request
@@ -165,3 +167,40 @@ def test_patch_releases_of_a_known_tool_are_read(folder):
 def test_a_kind_we_do_not_write_is_refused(folder):
     folder.write_raw("cost", "candidate", "x", json.dumps({"schema": "infercrane.cost/v1"}).encode())
     assert str(read(folder).problem) == "tool_unknown: infercrane writes no evidence of kind 'cost'"
+
+
+anything = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**30), 10**30) | st.just(10**400),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=5),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+FIELDS = {
+    "benchmark": ["id", "ttft_s", "tpot_s", "e2e_s", "in_tokens", "out_tokens", "token_source", "outcome"],
+    "quality": ["id", "score", "outcome", "finish_reason", "empty", "text_sha256"],
+}
+HEADERS = [
+    "schema",
+    "revision_digest",
+    "planned",
+    "started_at",
+    "ended_at",
+    "concurrency",
+    "streaming",
+    "task",
+    "metric",
+]
+
+
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(kind=st.sampled_from(sorted(FIELDS)), data=st.data())
+def test_whatever_stands_in_a_field_nothing_is_raised(folder, kind, data):
+    line = {data.draw(st.sampled_from(FIELDS[kind])): data.draw(anything)}
+    header = data.draw(st.dictionaries(st.sampled_from(HEADERS), anything, max_size=1))
+    write = getattr(folder, kind)
+    write("baseline")
+    write("candidate", header=header, lines=lambda lines: lines[0].update(line))
+    assert folder.decide().verdict == "insufficient_evidence"

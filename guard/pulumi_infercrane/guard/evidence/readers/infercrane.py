@@ -17,6 +17,7 @@ MAX_LATENCY_S = 600.0
 TOLERATED_BAD_SHARE = 0.005
 TOLERATED_CLOCK_S = 60.0
 TOLERATED_SUM_SHARE = 0.10
+MAX_EXACT = 2**53
 
 _LATENCIES = ("ttft_s", "tpot_s", "e2e_s")
 _HEX64 = re.compile(r"[0-9a-f]{64}")
@@ -69,7 +70,7 @@ def _checked_ids(lines: list[dict[str, Any]], planned: int) -> list[dict[str, An
 
 
 def _benchmark(header: dict[str, Any], lines: list[dict[str, Any]]) -> Benchmark:
-    sources = {line["token_source"] for line in lines if "token_source" in line}
+    sources = {_field(line, "token_source", str, number) for number, line in _numbered(lines) if "token_source" in line}
     if len(sources) > 1:
         raise Inadmissible("inconsistent", "token counts come from more than one source")
     requests = [_request(line, number) for number, line in _numbered(lines)]
@@ -146,7 +147,7 @@ def _answer(line: dict[str, Any], number: int) -> Answer:
     text = line.get("text_sha256", "")
     if ok and not (isinstance(text, str) and _HEX64.fullmatch(text)):
         raise Inadmissible("bad_value", f"line {number}: text_sha256 is not 64 hex digits")
-    empty = bool(line.get("empty", False))
+    empty = "empty" in line and _field(line, "empty", bool, number)
     return Answer(score=score, ok=ok, empty=empty, cut=line.get("finish_reason") == "length", text_sha256=text)
 
 
@@ -172,7 +173,7 @@ def _optional_number(line: dict[str, Any], name: str, number: int) -> float | No
     value = line.get(name)
     if value is None and name not in line:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MAX_EXACT:
         raise Inadmissible("bad_value", f"line {number}: {name} is not a number")
     return float(value)
 
@@ -181,7 +182,7 @@ def _optional_count(line: dict[str, Any], name: str, number: int) -> int | None:
     value = line.get(name)
     if name not in line:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_EXACT:
         raise Inadmissible("bad_value", f"line {number}: {name} is not a count")
     return value
 
