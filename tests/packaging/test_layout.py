@@ -1,11 +1,12 @@
 """Four folders share one namespace package; these rules keep it whole."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.environments import ROOMS, ROOT
+from tests.packaging.environments import PACKAGES, ROOMS, ROOT
 
 AT_THE_TOP_OF_A_ROOM = {"pulumi_infercrane", "__main__.py"}
 IN_ONE_NAMESPACE_FOLDER = {"__main__.py", "pulumi-plugin.json"}
@@ -49,3 +50,8 @@ def test_the_contributors_guide_names_only_what_exists() -> None:
     named = re.findall(r"`((?!pulumi_infercrane/)(?:\w+/)+[\w./]*)`", (ROOT / "CONTRIBUTING.md").read_text())
     assert len(named) > 10
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_mypy_checks_every_room() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
+    assert set(settings["packages"]) == set(PACKAGES)
