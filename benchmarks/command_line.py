@@ -17,14 +17,14 @@ from benchmarks.rows import Row, publish
 from tests.e2e.lab import STACK, Lab
 from tests.engine.engine import prepare
 from tests.guard.conftest import Folder, seconds
-from tests.runtimes import inventory
+from tests.runtimes import prepare as runtimes
 
 ROUNDS = 5
 INFERCRANE = [sys.executable, "-m", "pulumi_infercrane"]
 
 
 def main() -> None:
-    lab = Lab(prepare(), inventory.prepare(inventory.TINY, cache=inventory.default_cache(), say=print))
+    lab = Lab(prepare(), runtimes.prepare(tiny=True))
     try:
         rows = [*start_up(), *no_change(lab), *many_revisions(lab)]
     finally:

@@ -20,7 +20,7 @@ from examples.demo.clean import clean
 from examples.demo.traffic import Traffic
 from examples.demo.workspace import SERVICE, Workspace
 from tests.engine.engine import prepare
-from tests.runtimes import inventory
+from tests.runtimes import prepare as runtimes
 
 ROOT = Path(__file__).parents[2] / ".demo"
 
@@ -46,7 +46,7 @@ def main() -> None:
     started = time.monotonic()
     clean(ROOT)
     engine = prepare()
-    models = inventory.prepare(inventory.DEMO, cache=inventory.default_cache(), say=print)
+    models = runtimes.prepare(demo=True)
     environment = engine.environment(ROOT / "pulumi", ROOT / "backend")
     workspace = Workspace(ROOT, environment, f"127.0.0.1:{_free_port()}")
     workspace.create()

@@ -36,7 +36,7 @@ class Process(pulumi.CustomResource):
         return self._output("logPath")
 
     def _output(self, name: str) -> pulumi.Output[Any]:
-        output: pulumi.Output[Any] = getattr(self, name)
+        output: pulumi.Output[Any] = self.__dict__[name]
         return output
 
 

@@ -104,5 +104,5 @@ class Release(pulumi.CustomResource):
         return self._output("routeGeneration")
 
     def _output(self, name: str) -> pulumi.Output[Any]:
-        output: pulumi.Output[Any] = getattr(self, name)
+        output: pulumi.Output[Any] = self.__dict__[name]
         return output

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from pulumi_infercrane.guard import GuardError, Ledger
-from pulumi_infercrane.router.control import ControlClient, RouterError, ServiceRoute
+from pulumi_infercrane.router.control import ControlClient, RouterError, LiveService
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.operations.journal import Journal
 from pulumi_infercrane.stacks.project import Project
@@ -92,8 +92,8 @@ def _policy(config: StackConfig) -> Iterator[Finding]:
         yield Finding("policy", "ok", config.policy.name)
 
 
-def _ask_router(project: Project, config: StackConfig) -> ServiceRoute | RouterError:
-    async def ask() -> ServiceRoute:
+def _ask_router(project: Project, config: StackConfig) -> LiveService | RouterError:
+    async def ask() -> LiveService:
         async with ControlClient(project.place.control) as router:
             return await router.get(config.service)
 
@@ -103,7 +103,7 @@ def _ask_router(project: Project, config: StackConfig) -> ServiceRoute | RouterE
         return error
 
 
-def _router(config: StackConfig, live: ServiceRoute | RouterError) -> Iterator[Finding]:
+def _router(config: StackConfig, live: LiveService | RouterError) -> Iterator[Finding]:
     if isinstance(live, RouterError):
         yield Finding("router", "problem", str(live), "run `infercrane up`: it starts what is missing")
         return
@@ -116,7 +116,7 @@ def _router(config: StackConfig, live: ServiceRoute | RouterError) -> Iterator[F
         )
 
 
-def _ledger(project: Project, config: StackConfig, live: ServiceRoute | RouterError) -> Iterator[Finding]:
+def _ledger(project: Project, config: StackConfig, live: LiveService | RouterError) -> Iterator[Finding]:
     """The last decision that moved the route must be about what the router serves."""
     flipped_to = ""
     try:

@@ -53,7 +53,8 @@ class Preview:
         return tuple(step for step in self.steps if step.op not in ("same", "read", "refresh"))
 
     def of_type(self, token: str) -> Step | None:
-        return next((step for step in self.steps if step.type == token), None)
+        """What would be done with the resource of that type. For an unchanged one only the read before it is shown."""
+        return next((step for step in reversed(self.steps) if step.type == token), None)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 from pulumi_infercrane.components import deciding
 from pulumi_infercrane.guard import Ledger
 from pulumi_infercrane.guard.canonical import digest_file
-from pulumi_infercrane.router.control import ControlClient, RouterError, ServiceRoute
+from pulumi_infercrane.router.control import ControlClient, RouterError, LiveService
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.engine import Echo, Engine, Preview, Step
 from pulumi_infercrane.stacks.errors import EngineError, NotVerified, PlanRefused
@@ -169,7 +169,9 @@ def _guard(project: Project, preview: Preview) -> _Planned:
 
 
 def _old(step: Step) -> dict[str, Any]:
-    return {**(step.old.get("inputs") or {}), **(step.old.get("outputs") or {})}
+    """State before the step; for an unchanged resource, the state that was read."""
+    state = step.new if step.op == "refresh" else step.old
+    return {**(state.get("inputs") or {}), **(state.get("outputs") or {})}
 
 
 def _lint(preview: Preview, planned: _Planned) -> None:
@@ -187,7 +189,7 @@ def _lint(preview: Preview, planned: _Planned) -> None:
             )
 
 
-def verify(project: Project, service: str, expected: str) -> ServiceRoute:
+def verify(project: Project, service: str, expected: str) -> LiveService:
     """Ask the router what it serves.
 
     Raises:
@@ -204,7 +206,7 @@ def verify(project: Project, service: str, expected: str) -> ServiceRoute:
     return live
 
 
-async def _live(control: Path, service: str) -> ServiceRoute:
+async def _live(control: Path, service: str) -> LiveService:
     async with ControlClient(control) as router:
         return await router.get(service)
 
@@ -214,7 +216,7 @@ def _approval(planned: _Planned) -> dict[str, Any]:
     return {name: planned.fields.get(name, "") for name in names}
 
 
-def _result(operation: Operation, planned: _Planned, live: ServiceRoute, changed: bool, ledger: Path) -> Result:
+def _result(operation: Operation, planned: _Planned, live: LiveService, changed: bool, ledger: Path) -> Result:
     fields = planned.fields
     decision = planned.outcome.decision
     return Result(

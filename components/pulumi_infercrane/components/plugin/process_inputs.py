@@ -62,6 +62,8 @@ def failures(inputs: Mapping[str, Any]) -> Failures:
         value = inputs.get(key)
         if value is not None and not contains_unknown(value):
             found += [(key, reason) for reason in check(value)]
+    if not {"argv", "runtime"} & {key for key, _ in found}:
+        found += _missing_program(inputs)
     return found or _wrong_together(inputs)
 
 
@@ -201,18 +203,23 @@ def _readiness(value: Any) -> Iterator[str]:
         yield "socket: required with kind unix, and only there"
 
 
+def _missing_program(inputs: Mapping[str, Any]) -> Failures:
+    argv, runtime = inputs["argv"], inputs["runtime"]
+    if contains_unknown([argv, runtime]) or find_program(argv[0]) is not None:
+        return []
+    way_out = runtimes.find(runtime).how_to_install if runtime else "give an absolute path, or put it on PATH"
+    return [("argv", f"program {argv[0]!r} not found or not executable: {way_out}")]
+
+
 def _wrong_together(inputs: Mapping[str, Any]) -> Failures:
     """Checks of one input against another; each is already fine alone."""
-    asked, runtime, argv = inputs["readiness"], inputs["runtime"], inputs["argv"]
-    if contains_unknown([asked, runtime, argv]):
+    asked, runtime = inputs["readiness"], inputs["runtime"]
+    if contains_unknown([asked, runtime, inputs["argv"]]):
         return []
     if not asked.get("path") and not runtime:
         return [("readiness", "path: required without a runtime, for example /health")]
     if asked.get("kind", "http") == "http" and not needs_port(inputs):
         return [("port", "give a port, or write {port} in argv where the free one is to go")]
-    if find_program(argv[0]) is None:
-        way_out = runtimes.find(runtime).how_to_install if runtime else "give an absolute path, or put it on PATH"
-        return [("argv", f"program {argv[0]!r} not found or not executable: {way_out}")]
     return []
 
 

@@ -15,7 +15,7 @@ HASTY_POLL_S = 0.5
 MISSES = 3
 
 
-async def engine_gone(link: EngineLink, *, poll_s: float = POLL_S, hasty_poll_s: float = HASTY_POLL_S) -> None:
+async def engine_gone(link: EngineLink) -> None:
     """Return once the engine has missed three probes in a row.
 
     A process that knows no engine yet (started for Attach) takes the end of stdin for a miss.
@@ -23,9 +23,9 @@ async def engine_gone(link: EngineLink, *, poll_s: float = POLL_S, hasty_poll_s:
     stdin_ended = _watched_stdin()
     misses = 0
     while misses < MISSES:
-        await _first_of(stdin_ended, poll_s)
+        await _first_of(stdin_ended, POLL_S)
         if stdin_ended.is_set():
-            await asyncio.sleep(hasty_poll_s)
+            await asyncio.sleep(HASTY_POLL_S)
         alive = await link.is_alive() if link.address else not stdin_ended.is_set()
         misses = 0 if alive else misses + 1
 

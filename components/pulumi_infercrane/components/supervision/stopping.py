@@ -28,7 +28,7 @@ def stop(folder: Path) -> None:
 
 def stop_all(place: Path) -> None:
     """Stop every process of a place, one after the other."""
-    for folder in sorted((place / "processes").glob("*")):
+    for folder in sorted((place / "processes").glob("*/")):
         stop(folder)
 
 

@@ -65,7 +65,7 @@ class ResponseReader:
         del self._parser, self.feed_body
 
     def feed_head(self, data: bytes) -> bytes | None:
-        """Take bytes until the final head is complete; then the body bytes that came with it, else None.
+        """Take bytes until the final head is complete; then the body bytes that came with it, not yet fed, else None.
 
         Raises:
             BadAnswer: not HTTP/1.x, or framed in a way we do not pass on.
@@ -75,11 +75,26 @@ class ResponseReader:
             head, self._held = self._held[:end], self._held[end:]
             self._feed(head)
             if self.status >= 200:
-                return self._final(head)
+                self._final(head)
+                rest, self._held = self._held, b""
+                return rest
             self._interim(head)
         if len(self._held) > MAX_HEAD:
             raise BadAnswer("head too large")
         return None
+
+    def feed(self, data: bytes) -> None:
+        """Take body bytes.
+
+        Raises:
+            BadAnswer: broken chunk framing, or more than one answer.
+        """
+        if self.complete:
+            self.surplus = self.surplus or bool(data)
+        elif data:
+            self._feed(data)
+        if self.surplus:
+            raise BadAnswer("more than one answer")
 
     @property
     def ends_at_eof(self) -> bool:
@@ -98,6 +113,10 @@ class ResponseReader:
             dropped |= {b"transfer-encoding"}
         kept = [h for h in self.headers if h.key not in dropped and not h.key.startswith(OURS)]
         return b"HTTP/1.1 %b\r\n%b%b\r\n" % (self._start_line, lines(kept), added)
+
+    @property
+    def is_event_stream(self) -> bool:
+        return (first(self.headers, b"content-type") or b"").startswith(b"text/event-stream")
 
     def idle_seconds(self, most: float) -> float:
         """How long this connection may wait for its next use: earlier than the upstream closes it."""
@@ -124,15 +143,6 @@ class ResponseReader:
         if self.status >= 200:
             self.complete = True
 
-    def feed(self, data: bytes) -> bytes:
-        """Take body bytes and hand them back.
-
-        Raises:
-            BadAnswer: broken chunk framing.
-        """
-        self._feed(data)
-        return data
-
     def _feed(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
@@ -147,18 +157,13 @@ class ResponseReader:
         if self.status == 103:
             self.interim.append(head)
 
-    def _final(self, head: bytes) -> bytes:
+    def _final(self, head: bytes) -> None:
         coding = [header.value for header in self.headers if header.key == b"transfer-encoding"]
         if coding and (len(coding) > 1 or coding[0].strip().lower() != b"chunked"):
             raise BadAnswer("a transfer coding other than chunked")
         self.head_done = True
+        self.complete = self.complete or self.status in _BODILESS
         self._start_line = head[: head.index(b"\r\n")].partition(b" ")[2]
-        rest, self._held = self._held, b""
-        if self.complete or self.status in _BODILESS:
-            self.complete, self.surplus = True, bool(rest)
-        elif rest:
-            self._feed(rest)
-        return rest
 
 
 def own_answer(

@@ -57,9 +57,13 @@ class UpstreamConnection(asyncio.Protocol):
         self._write = write
 
     def release(self) -> None:
-        """The answer is complete: wait for the next exchange, or close."""
+        """The answer is complete: wait for the next exchange, or close.
+
+        A connection that carried an event stream is not used again: llama-server closes it although it offered to
+        keep it, and a request that is written meanwhile would be lost.
+        """
         reader = self._end()
-        if reader is None or not reader.keep_alive or reader.surplus or not self.usable:
+        if reader is None or not reader.keep_alive or reader.surplus or reader.is_event_stream or not self.usable:
             self.transport.close()
         else:
             self.pool.give(self, reader.idle_seconds(self.pool.idle_seconds))
@@ -114,17 +118,13 @@ class UpstreamConnection(asyncio.Protocol):
             self.transport.abort()  # nobody asked: an upstream out of step
             return
         try:
-            rest = reader.feed_head(data) if not reader.head_done else reader.feed(data)
+            rest = data if reader.head_done else reader.feed_head(data)
+            if reader.interim:
+                exchange.pass_on_interim(reader)
+            if rest is not None:
+                exchange.pass_on(reader, rest)
         except BadAnswer:
             self._fail()
-            return
-        if reader.surplus:
-            self._fail()
-            return
-        if reader.interim:
-            exchange.pass_on_interim(reader)
-        if rest is not None:
-            exchange.pass_on(reader, rest)
 
     def _fail(self) -> None:
         if self._exchange is not None:

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pulumi_infercrane.guard import collect
-from pulumi_infercrane.guard.collect import Target
-from pulumi_infercrane.router.control import ControlClient, RouterError, ServiceRoute
+from pulumi_infercrane.guard.collect import Progress, Target, find, kinds
+from pulumi_infercrane.router.control import ControlClient, RouterError, LiveService
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
@@ -16,7 +15,7 @@ from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
 
 @click.command("collect")
 @stack_options
-@click.option("--kind", "kinds", multiple=True, help="Kind of evidence, repeatable; default: all that can be measured.")
+@click.option("--kind", "chosen_kinds", multiple=True, help="Kind of evidence, repeatable; default: all that can be measured.")
 @click.option("--requests", type=click.IntRange(1), help="Measured requests per side (benchmark).")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests under way at once (benchmark).")
 @click.option("--tasks", type=click.Path(dir_okay=False, path_type=Path), help="Task file (quality).")
@@ -26,7 +25,7 @@ def command(
     stack: str | None,
     directory: Path,
     as_json: bool,
-    kinds: tuple[str, ...],
+    chosen_kinds: tuple[str, ...],
     requests: int | None,
     concurrency: int | None,
     tasks: Path | None,
@@ -52,7 +51,7 @@ def command(
         "max_seconds": max_seconds,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    written = _collect(kinds or _measurable(given), candidate, baseline, chosen.config.evidence, given)
+    written = _collect(chosen_kinds or _measurable(given), candidate, baseline, chosen.config.evidence, given)
     if as_json:
         print_json({"written": [str(path) for path in written]})
     else:
@@ -62,22 +61,22 @@ def command(
 
 def _measurable(given: Mapping[str, Any]) -> Sequence[str]:
     """Every kind, but quality only when there is a task file to ask from."""
-    return [kind for kind in collect.kinds() if kind != "quality" or "tasks" in given]
+    return [kind for kind in kinds() if kind != "quality" or "tasks" in given]
 
 
 def _collect(
-    kinds: Sequence[str], candidate: Target, baseline: Target, out: Path, given: Mapping[str, Any]
+    chosen: Sequence[str], candidate: Target, baseline: Target, out: Path, given: Mapping[str, Any]
 ) -> list[Path]:
     written: list[Path] = []
-    for kind in kinds:
-        collector = collect.find(kind)
+    for kind in chosen:
+        collector = find(kind)
         plan = collector.plan(given)
         with click.progressbar(length=100, label=f"{kind}", file=click.get_text_stream("stderr")) as bar:
             written += asyncio.run(collector.collect(candidate, baseline, out=out, plan=plan, progress=_shown_on(bar)))
     return written
 
 
-def _shown_on(bar: Any) -> collect.Progress:
+def _shown_on(bar: Any) -> Progress:
     def show(label: str, done: int, total: int) -> None:
         bar.label = label
         bar.update(int(100 * done / max(total, 1)) - bar.pos)
@@ -102,7 +101,7 @@ async def _targets(chosen: Chosen) -> tuple[Target, Target]:
     return _target(config, config.candidate_digest, live), _target(config, live.active, live)
 
 
-def _target(config: StackConfig, digest: str, live: ServiceRoute) -> Target:
+def _target(config: StackConfig, digest: str, live: LiveService) -> Target:
     spec = next((spec for spec in config.revisions if spec.digest == digest), None)
     entry = live.table["revisions"].get(digest)
     if spec is None or entry is None:

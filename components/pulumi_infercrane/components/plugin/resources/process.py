@@ -55,7 +55,11 @@ LOG_LINES = 20
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a process did not become ready: a code of `docs/reasons.md` and a sentence."""
+    """Why a process did not become ready.
+
+    `code` is a reason of its runtime, or `engine_exited`, `not_ready_in_time`, `model_not_served`,
+    `generation_failed`, `cancelled`; `detail` is the sentence for people.
+    """
 
     code: str
     detail: str

@@ -1,0 +1,175 @@
+"""The main job on real parts: a candidate beside the active revision, and the route that moves only on evidence."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+import aiohttp
+import pytest
+
+from pulumi_infercrane.guard import Ledger
+from tests.e2e.lab import SERVICE, STACK, Lab
+
+pytestmark = [pytest.mark.engine, pytest.mark.runtime]
+
+
+def test_the_first_revision_serves_and_a_second_run_changes_nothing(lab: Lab) -> None:
+    lab.declare({"r1": lab.revision()})
+    first = lab.up()
+    assert (first["active_before"], first["active_after"]) == ("", "r1")
+    assert lab.served_by() == "r1"
+    again = lab.up()
+    assert not again["changed"]
+    assert again["generation"] == first["generation"]
+    assert again["decision_id"] == first["decision_id"]
+
+
+def test_a_candidate_runs_without_traffic_until_it_is_measured(lab: Lab) -> None:
+    revisions = {"r1": lab.revision()}
+    lab.declare(revisions)
+    lab.up()
+    lab.declare(revisions | {"r2": lab.revision(max_concurrency=4)}, "r2")
+    result = lab.up(code=4)
+    assert (result["verdict"], result["action"], result["active_after"]) == ("insufficient_evidence", "keep", "r1")
+    assert "no_evidence" in " ".join(result["reasons"])
+    assert set(lab.status()["revisions"]) == {"r1", "r2"}
+    assert lab.served_by() == "r1"
+    assert not lab.up(code=4)["changed"]
+
+
+def test_measured_evidence_moves_the_route_under_load_without_a_failed_request(lab: Lab) -> None:
+    revisions = {"r1": lab.revision(), "r2": lab.revision(max_concurrency=4)}
+    lab.declare({"r1": revisions["r1"]})
+    lab.up()
+    lab.declare(revisions, "r2")
+    lab.up(code=4)
+    with traffic(lab) as answers:
+        lab.collect()
+        result = lab.up()
+    assert (result["verdict"], result["active_after"]) == ("promote", "r2")
+    assert {outcome for outcome, _ in answers} == {"complete"}
+    assert len({revision for _, revision in answers}) == 2
+    assert lab.served_by() == "r2"
+    assert not lab.up()["changed"]
+
+
+def test_every_decision_is_in_the_ledger_and_can_be_recomputed(lab: Lab, tmp_path: Path) -> None:
+    lab.promoted()
+    types = [entry.decision["decision_type"] for entry in Ledger(lab.place.ledger).entries()]
+    assert types == ["bootstrap", "promotion", "promotion"]
+    record = lab.infercrane("release", "explain", "--json", "-s", STACK).document
+    decision = tmp_path / "decision.json"
+    decision.write_text(json.dumps(record))
+    check = [
+        "guard",
+        "verify",
+        str(decision),
+        "--evidence",
+        str(lab.evidence),
+        "--policy",
+        str(lab.project / "policy.yaml"),
+    ]
+    verified = lab.guard(*check)
+    assert verified.code == 0, verified.text
+
+
+def test_rollback_is_a_route_change_and_the_revision_does_not_come_back_on_old_evidence(lab: Lab) -> None:
+    lab.promoted()
+    before = {name: revision["url"] for name, revision in lab.status()["revisions"].items()}
+    result = lab.infercrane("rollback", "-s", STACK, "--reason", "answers cut short", "--json").document
+    assert (result["active_before"], result["active_after"]) == ("r2", "r1")
+    assert {name: revision["url"] for name, revision in lab.status()["revisions"].items()} == before
+    assert lab.served_by() == "r1"
+
+    kept = lab.up(code=4)
+    assert kept["active_after"] == "r1"
+    assert "rolled back" in " ".join(kept["reasons"])
+
+    lab.collect()
+    assert lab.up()["active_after"] == "r2"
+
+
+def test_plain_pulumi_up_comes_to_the_same_decision(lab: Lab) -> None:
+    revisions = {"r1": lab.revision(), "r2": lab.revision(max_concurrency=4)}
+    lab.declare({"r1": revisions["r1"]})
+    lab.pulumi("up", "--yes", "--stack", STACK)
+    lab.declare(revisions, "r2")
+    lab.pulumi("up", "--yes", "--stack", STACK)
+    assert lab.served_by() == "r1"
+    lab.collect()
+    lab.pulumi("up", "--yes", "--stack", STACK)
+    assert lab.served_by() == "r2"
+    outputs = lab.pulumi("stack", "output", "--json", "--stack", STACK).document
+    assert (outputs["activeRevision"], outputs["previousRevision"], outputs["verdict"]) == ("r2", "r1", "promote")
+    assert outputs["url"] == lab.url
+
+
+def test_evidence_changed_after_the_plan_stops_the_update_before_the_route_moves(lab: Lab, tmp_path: Path) -> None:
+    revisions = {"r1": lab.revision(), "r2": lab.revision(max_concurrency=4)}
+    lab.declare({"r1": revisions["r1"]})
+    lab.up()
+    lab.declare(revisions, "r2")
+    lab.up(code=4)
+    lab.collect()
+    plan = str(tmp_path / "plan.json")
+    lab.pulumi("preview", "--save-plan", plan, "--stack", STACK)
+    edit_one_result(lab.evidence)
+    answer = lab.pulumi("up", "--yes", "--skip-preview", "--plan", plan, "--stack", STACK, code=None)
+    assert answer.code != 0
+    assert "violates plan" in answer.text
+    assert lab.served_by() == "r1"
+
+
+def test_a_route_moved_by_hand_is_noticed_and_no_decision_is_claimed_for_it(lab: Lab) -> None:
+    lab.promoted()
+    digests = {name: revision["digest"] for name, revision in lab.status()["revisions"].items()}
+    by_hand = {"expected_active": digests["r2"], "to": digests["r1"], "decision_id": "by-hand"}
+    assert lab.control("POST", f"/v1/services/{SERVICE}/flip", by_hand).status_code == 200
+    doctor = lab.infercrane("doctor", "-s", STACK, code=None)
+    assert "moved by hand" in doctor.text
+
+    lab.declare({"r1": lab.revision(), "r2": lab.revision(max_concurrency=4)})
+    result = lab.up()
+    assert result["active_after"] == "r1"
+    assert "moved by hand" in result["reasons"][0]
+    assert lab.served_by() == "r1"
+
+
+def test_a_revision_that_is_no_longer_declared_is_drained_and_stopped(lab: Lab) -> None:
+    revisions = lab.promoted()
+    lab.declare({"r2": revisions["r2"]}, "r2")
+    lab.up()
+    assert set(lab.status()["revisions"]) == {"r2"}
+    assert lab.served_by() == "r2"
+
+
+def edit_one_result(evidence: Path) -> None:
+    path = next(evidence.rglob("*.benchmark.jsonl"))
+    path.write_text(path.read_text().replace('"outcome":"complete"', '"outcome":"truncated"', 1))
+
+
+@contextmanager
+def traffic(lab: Lab) -> Iterator[list[tuple[str, str]]]:
+    """A client that streams all the time; yields pairs of outcome and revision."""
+    answers: list[tuple[str, str]] = []
+    stop = Event()
+    body = {"model": SERVICE, "stream": True, "max_tokens": 64, "messages": [{"role": "user", "content": "the model"}]}
+
+    async def ask() -> None:
+        async with aiohttp.ClientSession(trust_env=False) as session:
+            while not stop.is_set():
+                async with session.post(f"{lab.url}/chat/completions", json=body) as answer:
+                    text = await answer.text()
+                    outcome = "complete" if '"finish_reason":"' in text else f"{answer.status}: {text[-300:]}"
+                    answers.append((outcome, answer.headers.get("x-infercrane-revision", "")))
+
+    thread = Thread(target=lambda: asyncio.run(ask()))
+    thread.start()
+    try:
+        yield answers
+    finally:
+        stop.set()
+        thread.join()
