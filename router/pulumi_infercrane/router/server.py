@@ -53,6 +53,30 @@ def serve(settings: Settings, environment: Mapping[str, str], on_ready: Callable
         uvloop.run(_serve(settings, data, control, environment, on_ready))
 
 
+@dataclass(frozen=True)
+class Router:
+    """The parts of a router: data plane, tables, control protocol."""
+
+    relay: Relay
+    live: LiveRoutes
+    api: Api
+
+
+def build(settings: Settings, environment: Mapping[str, str], address: ListenAddress) -> Router:
+    """A router that serves the persisted tables; `address` is where clients will reach it."""
+
+    def key(reference: str) -> str | None:
+        return environment.get(reference.removeprefix("env:")) or None
+
+    traffic = TrafficBook(monotonic)
+    compiler = Compiler(key, traffic, settings.timers.pool_idle_s)
+    relay = Relay(compiler, traffic, settings.limits, settings.timers)
+    store = TableStore(settings.state)
+    live = LiveRoutes(relay, store, address)
+    live.serve(store.load())
+    return Router(relay, live, Api(live, traffic))
+
+
 async def _serve(
     settings: Settings,
     data: socket.socket,
@@ -62,29 +86,17 @@ async def _serve(
 ) -> None:
     loop = asyncio.get_running_loop()
     signals = _Signals(loop)
-    traffic = TrafficBook(monotonic)
-    relay = Relay(_compiler(settings, environment, traffic), traffic, settings.limits, settings.timers)
     address = ListenAddress(*data.getsockname()[:2])
-    store = TableStore(settings.state)
-    live = LiveRoutes(relay, store, address)
-    live.serve(store.load())
-    api = Api(live, traffic)
-    listener = await loop.create_server(relay.connection, sock=data, backlog=BACKLOG)
-    admin = await loop.create_unix_server(lambda: ControlConnection(api), sock=control)
-    sweeping = loop.create_task(relay.sweep_forever())
+    router = build(settings, environment, address)
+    listener = await loop.create_server(router.relay.connection, sock=data, backlog=BACKLOG)
+    admin = await loop.create_unix_server(lambda: ControlConnection(router.api), sock=control)
+    sweeping = loop.create_task(router.relay.sweep_forever())
     on_ready(address)
     await signals.first.wait()
     listener.close()
-    await _finish(relay, settings.drain_s, signals.second)
+    await _finish(router.relay, settings.drain_s, signals.second)
     admin.close()
     sweeping.cancel()
-
-
-def _compiler(settings: Settings, environment: Mapping[str, str], traffic: TrafficBook) -> Compiler:
-    def key(reference: str) -> str | None:
-        return environment.get(reference.removeprefix("env:")) or None
-
-    return Compiler(key, traffic, settings.timers.pool_idle_s)
 
 
 async def _finish(relay: Relay, drain_s: float, now: asyncio.Event) -> None:

@@ -92,15 +92,22 @@ class Exchange:
     # called by the upstream connection
 
     def pass_on(self, reader: ResponseReader, rest: bytes) -> None:
-        """The head is complete, or body bytes came that cannot go out as they are: send them."""
+        """The head is complete, or body bytes came that cannot go out as they are: send them.
+
+        Raises:
+            BadAnswer: nothing of `rest` was sent.
+        """
+        head = b"" if self._head_sent else self._head(reader)
+        reader.feed(rest)
         if self._pieces is not None and reader.chunked:
             rest = b"".join(self._pieces)
             self._pieces.clear()
-        if not self._head_sent:
-            rest = self._head(reader) + rest
-        self._client.write(rest)
+        self._head_sent = True
+        self._client.write(head + rest)
         if reader.complete:
             self.answer_complete()
+        elif self._pieces is None and self._upstream is not None:
+            self._upstream.relay_to(self._client.write)
 
     def pass_on_interim(self, reader: ResponseReader) -> None:
         """103 heads go to clients that may know them."""
@@ -214,12 +221,9 @@ class Exchange:
             self._pieces.append(piece)
 
     def _head(self, reader: ResponseReader) -> bytes:
-        self._head_sent = True
         self._observer.begin(
             first(reader.headers, b"content-type") or b"", first(reader.headers, b"content-encoding") or b""
         )
-        if self._pieces is None and self._upstream is not None:
-            self._upstream.relay_to(self._client.write)
         added = self._bound.answer_headers(self._attempt)
         if self._observer.streaming:
             added += b"X-Accel-Buffering: no\r\n"
