@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import yaml
+from yaml.composer import ComposerError
 
 from pulumi_infercrane.guard.errors import PolicyError
 
@@ -18,7 +19,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "aliases are not used here: write the value out", mark)
+            raise ComposerError(None, None, "aliases are not used here: write the value out", mark)
         return super().compose_node(parent, index)
 
 
