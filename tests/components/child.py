@@ -1,37 +1,35 @@
-"""A small program to supervise: `child.py BEHAVIOUR [PORT]`."""
+"""A small program to supervise: `child.py BEHAVIOUR [PORT]`. It starts fast, so it imports next to nothing."""
 
-import http.server
-import json
+import contextlib
 import signal
+import socket
 import subprocess
 import sys
 import time
+from typing import BinaryIO
 
-MODEL = "tiny"
-
-
-class Server(http.server.BaseHTTPRequestHandler):
-    generation = 200
-
-    def do_GET(self) -> None:
-        self.answer(200, {"data": [{"id": MODEL}]})
-
-    def do_POST(self) -> None:
-        self.answer(self.generation, {"choices": [{"finish_reason": "length"}]})
-
-    def answer(self, status: int, content: dict[str, object]) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        return
+CONTENT = b'{"data": [{"id": "tiny"}], "choices": [{"finish_reason": "length"}]}'
 
 
-def serve(port: str) -> None:
-    http.server.HTTPServer(("127.0.0.1", int(port)), Server).serve_forever()
+def serve(port: str, generation: int = 200) -> None:
+    """Answer GET with 200 and POST with `generation`, one connection after the other."""
+    with socket.create_server(("127.0.0.1", int(port))) as server:
+        while True:
+            connection, _ = server.accept()
+            with contextlib.suppress(OSError), connection, connection.makefile("rb") as request:
+                answer(connection, 200 if request.readline().startswith(b"GET") else generation, request)
+
+
+def answer(connection: socket.socket, status: int, request: BinaryIO) -> None:
+    length = 0
+    for line in request:
+        if line == b"\r\n":
+            break
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+    request.read(length)
+    head = f"HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {len(CONTENT)}\r\n\r\n"
+    connection.sendall(head.encode() + CONTENT)
 
 
 def main(behaviour: str, port: str = "0") -> None:
@@ -39,16 +37,15 @@ def main(behaviour: str, port: str = "0") -> None:
         case "serve":
             serve(port)
         case "serve_slowly":
-            time.sleep(0.7)
+            time.sleep(0.5)
             serve(port)
         case "serve_errors":
-            Server.generation = 500
-            serve(port)
+            serve(port, generation=500)
         case "sleep":
             time.sleep(300)
         case "ignore_term":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            subprocess.Popen([sys.executable, __file__, "sleep"])
+            subprocess.Popen([sys.executable, "-S", __file__, "sleep"])
             print("ignoring", flush=True)
             time.sleep(300)
         case "exit_0":

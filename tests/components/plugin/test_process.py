@@ -6,6 +6,7 @@ import signal
 import stat
 import threading
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,12 @@ def test_check_writes_out_the_defaults(provider: Any, inputs: Any) -> None:
         ({"argv": ["/nowhere/llama-server", "{port}"]}, "argv", "not found or not executable"),
         ({"argv": ["/nowhere/x", "{port}"], "runtime": "llama.cpp"}, "argv", "install llama.cpp"),
         ({"argv": ["python", Secret("k")]}, "argv", "give secrets through env or a file"),
+        (
+            {"files": [{"path": "/nowhere/m.gguf", "sha256": "sha256:00"}]},
+            "files",
+            "[0]: /nowhere/m.gguf: no such file",
+        ),
+        ({"files": [{"path": "/etc/hostname"}]}, "files", "[0]: must be an object with path and sha256"),
         ({"env": {"A": 1}}, "env", "must be a map from name to text"),
         ({"host": "0.0.0.0"}, "host", "not an IPv4 loopback address"),
         ({"port": 70_000}, "port", "whole number from 0 to 65535"),
@@ -131,6 +138,28 @@ def test_a_taken_port_is_an_ordinary_failure_that_names_the_holder(
     with pytest.raises(grpc.RpcError) as caught:
         provider.create(URN, provider.checked(URN, inputs(name="two", port=port)))
     assert f"port_taken: 127.0.0.1:{port} is taken by pid {running[2]['pid']}" in caught.value.details()
+
+
+def test_a_file_with_other_bytes_than_declared_is_never_started(provider: Any, inputs: Any, place: Path) -> None:
+    model = place / "model.gguf"
+    model.write_bytes(b"other bytes")
+    declared = [{"path": str(model), "sha256": "sha256:" + "0" * 64}]
+    checked = provider.checked(URN, inputs(files=declared))
+    with pytest.raises(grpc.RpcError) as caught:
+        provider.create(URN, checked)
+    assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert f"file_differs: {model} has sha256 sha256:" in caught.value.details()
+    assert not (place / "processes").exists()
+    right = [{"path": str(model), "sha256": "sha256:" + sha256(b"other bytes").hexdigest()}]
+    assert provider.create(URN, provider.checked(URN, inputs(files=right))).id
+
+
+def test_a_missing_program_names_the_way_out_beside_other_problems(provider: Any, inputs: Any) -> None:
+    gone = [{"path": "/nowhere/llama-server", "sha256": "sha256:00"}]
+    asked = inputs(argv=["/nowhere/llama-server", "{port}"], runtime="llama.cpp", files=gone)
+    found = {failure.property: failure.reason for failure in provider.check(URN, asked).failures}
+    assert set(found) == {"argv", "files"}
+    assert "install llama.cpp" in found["argv"]
 
 
 def test_preview_predicts_and_starts_nothing(provider: Any, inputs: Any, place: Path) -> None:

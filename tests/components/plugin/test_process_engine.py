@@ -138,21 +138,29 @@ def test_an_interrupted_up_is_recorded_and_goes_on(world: World, child: Any, eve
     assert observe(world.folder).pid == pid
 
 
-def test_a_killed_up_ends_in_one_process(world: World, child: Any, eventually: Any) -> None:
+def test_a_killed_up_ends_in_one_process(world: World, child: Any, eventually: Any, is_running: Any) -> None:
     flag = world.folder.parent.parent / "awake"
     script = f"while ! test -e {flag}; do sleep 0.1; done; exec {' '.join(child('serve'))} $0"
     world.declare(argv=["/bin/sh", "-c", script, "{port}"])
     with world.project.start("up", "--yes", "--skip-preview") as run:
         eventually(lambda: observe(world.folder), seconds=30)
+        [provider] = _plugins_of(run.pid)
         run.kill()
         run.wait(timeout=10)
-        provider = _plugins()
-        eventually(lambda: not _plugins() & provider, seconds=15)
+        eventually(lambda: not is_running(provider), seconds=20)
     pid = observe(world.folder).pid
     flag.touch()
     world.project.pulumi("cancel", "--yes")
     world.project.up("--skip-preview")
     assert observe(world.folder).pid == pid
+
+
+def test_the_engine_accepts_our_schema(world: World) -> None:
+    plugin = str(Path(sys.prefix, "bin", "pulumi-resource-infercrane"))
+    schema = world.project.folder / "schema.json"
+    schema.write_text(world.project.pulumi("package", "get-schema", plugin).stdout)
+    world.project.pulumi("schema", "check", str(schema))
+    assert "infercrane:index:Process" in json.loads(schema.read_text())["resources"]
 
 
 def test_destroy_stops_it_and_keeps_the_log(world: World, is_running: Any) -> None:
@@ -163,6 +171,7 @@ def test_destroy_stops_it_and_keeps_the_log(world: World, is_running: Any) -> No
     assert [path.name for path in world.folder.iterdir()] == ["output.log"]
 
 
-def _plugins() -> set[int]:
-    listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
-    return {int(line.split()[0]) for line in listed.splitlines() if "pulumi-resource-infercrane" in line}
+def _plugins_of(engine: int) -> list[int]:
+    command = ["ps", "-o", "pid=,args=", "--ppid", str(engine)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [int(line.split()[0]) for line in listed.splitlines() if "pulumi-resource-infercrane" in line]

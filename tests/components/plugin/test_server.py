@@ -188,5 +188,5 @@ def test_outlives_the_end_of_stdin_while_the_engine_answers(start: Callable[...,
     provider = start(TOY[1], engine.address)
     provider.process.stdin.close()
     with pytest.raises(subprocess.TimeoutExpired):
-        provider.process.wait(timeout=2.5)
+        provider.process.wait(timeout=1)
     assert provider.create(URN, {}).id == "toy/1"

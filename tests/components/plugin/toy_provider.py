@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import grpc
 
 from pulumi_infercrane.components.errors import ComponentError
+from pulumi_infercrane.components.plugin import watch
 from pulumi_infercrane.components.plugin.resource import (
     CheckRequest,
     CheckResult,
@@ -69,4 +70,5 @@ class Toy:
 
 
 if __name__ == "__main__":
+    watch.HASTY_POLL_S = 0.1
     asyncio.run(serve(sys.argv[1] if len(sys.argv) > 1 else "", {Toy.token: Toy()}))

@@ -144,11 +144,11 @@ def test_a_killed_process_is_started_again_on_its_port(specify: Any, child: Chil
 
 
 def test_the_pause_between_restarts_doubles(specify: Any, child: Child, eventually: Any) -> None:
-    specification = specify(child("exit_3"), max_restarts=3, backoff_s=0.2)
+    specification = specify(child("exit_3"), max_restarts=3, backoff_s=0.1)
     begun = time.monotonic()
     ensure(specification)
     eventually(lambda: observe(specification.folder).state == "failed")
-    assert time.monotonic() - begun > 0.2 + 0.4 + 0.8
+    assert time.monotonic() - begun > 0.1 + 0.2 + 0.4
 
 
 def test_a_stop_in_the_pause_before_a_restart_is_heard(specify: Any, child: Child, eventually: Any) -> None:
