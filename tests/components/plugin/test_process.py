@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import provider_pb2 as p
 
 from pulumi_infercrane.components.plugin import wire
@@ -361,7 +362,7 @@ def test_cancel_records_what_is_still_starting(
     call = threading.Thread(target=create)
     call.start()
     eventually(lambda: observe(place / "processes" / "one"))
-    provider.stub.Cancel(p.google_dot_protobuf_dot_empty__pb2.Empty())
+    provider.stub.Cancel(Empty())
     call.join(timeout=5)
     detail = partial_failure(failures[0])
     assert detail.reasons[0].startswith("cancelled")

@@ -172,6 +172,6 @@ def test_destroy_stops_it_and_keeps_the_log(world: World, is_running: Any) -> No
 
 
 def _plugins_of(engine: int) -> list[int]:
-    command = ["ps", "-o", "pid=,args=", "--ppid", str(engine)]
+    command = ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(engine)]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [int(line.split()[0]) for line in listed.splitlines() if "pulumi-resource-infercrane" in line]

@@ -56,12 +56,15 @@ def specify(place: Path) -> Callable[..., Specification]:
     return make
 
 
-def test_a_process_outlives_the_command_that_started_it(specify: Any, child: Child, is_running: Any) -> None:
+def test_a_process_outlives_the_command_that_started_it(
+    specify: Any, child: Child, is_running: Any, supervisor_of: Any
+) -> None:
     specification = specify(child("sleep"))
     command = [sys.executable, "-c", STARTER, str(specification.place), *specification.argv]
     pid = int(subprocess.run(command, capture_output=True, check=True).stdout)
     assert is_running(pid)
     assert os.getsid(pid) != os.getsid(0)
+    assert Path(f"/proc/{supervisor_of(specification.folder)}/cwd").readlink() == Path("/")
     assert observe(specification.folder).state == "running"
 
 

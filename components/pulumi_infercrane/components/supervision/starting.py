@@ -181,6 +181,7 @@ def _launch(specification: Specification, port: int, *, adopt: Mapping[str, Any]
         [sys.executable, "-I", "-S", supervisor.__file__],
         input=json.dumps(request),
         env=_environment({}),
+        cwd="/",
         capture_output=True,
         text=True,
         timeout=LAUNCH_TIMEOUT_S,
