@@ -36,9 +36,8 @@ def publish(name: str, rows: Sequence[Row]) -> None:
     print(f"\n{'metric':58}{'ours':>10}{'peer':>10}{'ratio':>8}{'goal':>8}  holds")
     for row in rows:
         holds = {True: "yes", False: "NO", None: ""}[row.holds]
-        print(
-            f"{row.metric:58}{_figure(row.ours)}{_figure(row.peer)}{_figure(row.ratio, 8)}{_figure(row.goal, 8)}  {holds}"
-        )
+        figures = f"{_figure(row.ours)}{_figure(row.peer)}{_figure(row.ratio, 8)}{_figure(row.goal, 8)}"
+        print(f"{row.metric:58}{figures}  {holds}")
 
 
 def _figure(value: float | None, width: int = 10) -> str:

@@ -41,7 +41,7 @@ class Workspace:
         """A three-line program, a policy and a task file: what a user's repository holds."""
         for folder in (self.project, self.root / "state"):
             folder.mkdir(parents=True, exist_ok=True)
-        runtime = {"name": "python", "options": {"virtualenv": sys.prefix}}
+        runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}
         (self.project / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "demo", "runtime": runtime}))
         (self.project / "__main__.py").write_text("from pulumi_infercrane.stacks.program import main\n\nmain()\n")
         shutil.copy(HERE / "policy.yaml", self.project / "policy.yaml")

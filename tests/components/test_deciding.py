@@ -93,7 +93,11 @@ def test_which_of_two_serves_first_is_never_guessed(world: World) -> None:
 
 def test_a_candidate_without_evidence_is_kept_out(world: World) -> None:
     fields = world.serving_r1().up(candidate=world.r2).fields
-    assert (fields["activeRevision"], fields["verdict"], fields["action"]) == (world.r1, "insufficient_evidence", "keep")
+    assert (fields["activeRevision"], fields["verdict"], fields["action"]) == (
+        world.r1,
+        "insufficient_evidence",
+        "keep",
+    )
 
 
 def test_evidence_about_another_revision_promotes_nobody(world: World) -> None:

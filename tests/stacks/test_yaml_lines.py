@@ -19,7 +19,7 @@ def test_a_missing_key_is_placed_at_the_block_around_it() -> None:
 
 
 def test_a_key_given_twice_is_refused_with_both_lines() -> None:
-    with pytest.raises(ConfigError, match="f.yaml:3: 'r1' is given twice, first in line 2"):
+    with pytest.raises(ConfigError, match=r"f\.yaml:3: 'r1' is given twice, first in line 2"):
         load_yaml("revisions:\n  r1: {}\n  r1: {}\n", "f.yaml")
 
 

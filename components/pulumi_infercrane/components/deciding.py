@@ -113,7 +113,8 @@ def _unsafe(declared: Declared, old: Mapping[str, Any]) -> tuple[Problem, ...]:
         problems.append(
             (
                 "revisions",
-                f"active revision {active} may not be removed while it serves: declare it again, or promote another first",
+                f"active revision {active} may not be removed while it serves: declare it again, "
+                "or promote another first",
             )
         )
     if not active and len(declared_digests) > 1 and not declared.initial_active:

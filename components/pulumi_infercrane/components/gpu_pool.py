@@ -1,6 +1,7 @@
 """Where a revision runs: the typed declaration of a pool of accelerators."""
 
 import pulumi
+
 from pulumi_infercrane.components.revision import PoolSpec
 
 

@@ -10,10 +10,11 @@ say where something lies on one machine; the sha256 beside them says what it is.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
 from pulumi_infercrane.components import runtimes
 from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.evidence import revision_digest
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]

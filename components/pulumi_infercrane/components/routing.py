@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
+
 from pulumi_infercrane.components.place import Place
 from pulumi_infercrane.components.process import Process, merged
 from pulumi_infercrane.components.revision import RevisionSpec

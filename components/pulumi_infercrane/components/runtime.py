@@ -1,6 +1,7 @@
 """A revision running: its inference server, deployed by the revision's provider."""
 
 import pulumi
+
 from pulumi_infercrane.components import providers
 from pulumi_infercrane.components.gpu_pool import GpuPool
 from pulumi_infercrane.components.place import Place

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
+
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.components.place import Place, place_of
 from pulumi_infercrane.components.process import merged

@@ -3,6 +3,7 @@
 GuardError
 ├── CanonicalError
 ├── EvidenceError
+├── Inadmissible
 ├── LedgerError
 └── PolicyError
 """

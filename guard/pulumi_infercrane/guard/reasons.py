@@ -5,6 +5,8 @@ The earliest gate that failed is what a person reads first.
 
 from dataclasses import dataclass
 
+from pulumi_infercrane.guard.errors import GuardError
+
 GATES: dict[str, tuple[str, ...]] = {
     "parse": ("not_json", "duplicate_key", "non_finite", "oversize", "bomb", "ambiguous_run"),
     "integrity": ("tampered", "signature_invalid", "untrusted_key", "unsigned"),
@@ -65,8 +67,10 @@ class Problem:
         return f"{self.code}: {self.detail}"
 
 
-class Inadmissible(Exception):
+class Inadmissible(GuardError):
     """Raised while one piece of evidence is read; caught where that piece is loaded, and kept as its problem."""
+
+    code = "inadmissible"
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(f"{code}: {detail}")

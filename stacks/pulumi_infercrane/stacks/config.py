@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.components.revision import Name, RevisionSpec, Text
 from pulumi_infercrane.stacks.errors import ConfigError
 from pulumi_infercrane.stacks.project import Project
 from pulumi_infercrane.stacks.yaml_lines import Located, load_yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 NAMESPACE = "infercrane"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from pulumi_infercrane.guard import GuardError, Ledger
-from pulumi_infercrane.router.control import ControlClient, RouterError, LiveService
+from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.operations.journal import Journal
 from pulumi_infercrane.stacks.project import Project
@@ -127,7 +127,8 @@ def _ledger(project: Project, config: StackConfig, live: LiveService | RouterErr
         yield Finding("ledger", "problem", str(error), "restore it from a copy; nothing is decided on a broken ledger")
         return
     if not isinstance(live, RouterError) and flipped_to and live.active != flipped_to:
-        detail = f"last decided on {config.name_of(flipped_to)}, the router serves {config.name_of(live.active) or 'nothing'}"
+        decided, served = config.name_of(flipped_to), config.name_of(live.active) or "nothing"
+        detail = f"last decided on {decided}, the router serves {served}"
         yield Finding(
             "ledger", "warning", detail, "the route was moved by hand, or the update did not finish: `infercrane up`"
         )

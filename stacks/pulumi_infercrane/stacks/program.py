@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pulumi
+
 from pulumi_infercrane.components import InferenceService, InferenceServiceArgs, RouterArgs
 from pulumi_infercrane.stacks.config import StackConfig, from_engine
 
 
 def main() -> None:
     """Declare the stack. Call it from the `__main__.py` of a project; it does nothing else."""
-    config = from_engine(Path.cwd(), pulumi.get_stack())
+    config = from_engine(Path(pulumi.runtime.get_root_directory()), pulumi.get_stack())
     service = InferenceService(config.service, arguments(config))
     release = service.release
     pulumi.export("url", service.url)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from pulumi_infercrane.components.place import Place, place_of, state_directory
 from pulumi_infercrane.stacks.errors import ConfigError
 

@@ -14,7 +14,7 @@ from typing import Any
 from pulumi_infercrane.components import deciding
 from pulumi_infercrane.guard import Ledger
 from pulumi_infercrane.guard.canonical import digest_file
-from pulumi_infercrane.router.control import ControlClient, RouterError, LiveService
+from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.engine import Echo, Engine, Preview, Step
 from pulumi_infercrane.stacks.errors import EngineError, NotVerified, PlanRefused

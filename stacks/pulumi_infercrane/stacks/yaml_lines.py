@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
+
 from pulumi_infercrane.stacks.errors import ConfigError
 
 Path = tuple[str, ...]

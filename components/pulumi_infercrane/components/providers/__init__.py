@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 import pulumi
+
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.components.place import Place
 from pulumi_infercrane.components.revision import RevisionSpec

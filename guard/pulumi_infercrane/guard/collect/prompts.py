@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from pulumi_infercrane.guard.collect.load import Question
 
-SHORTEST, LONGEST = 6, 14
+SHORTEST, LONGEST = 3, 9
+WORDS_IN_TITLE = 3
 
 _THINGS = """
 anchor apple arrow autumn bakery basket beach bell bicycle boat book bottle branch bread bridge brush button candle
@@ -27,12 +28,12 @@ def generated_prompts(count: int, start: int) -> list[str]:
 
 
 def as_questions(prompts: Sequence[str], name: str = "") -> list[Question]:
-    """The prompts with ids, each beginning with a word of its own run.
+    """The prompts with ids, each beginning with the title of this run.
 
     A replica that was measured before with the same prompts would otherwise answer from its prefix cache.
     """
-    word = secrets.token_hex(4)
-    return [Question(f"{name}{number:04}", f"{word}: {prompt}") for number, prompt in enumerate(prompts, start=1)]
+    title = " ".join(secrets.choice(_THINGS.split()) for _ in range(WORDS_IN_TITLE))
+    return [Question(f"{name}{number:04}", f"{title}: {prompt}") for number, prompt in enumerate(prompts, start=1)]
 
 
 def _choose(things: Sequence[str], numbers: random.Random) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
 from pulumi_infercrane.stacks.config import StackConfig, from_file
 from pulumi_infercrane.stacks.project import Project, find_project
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+
 from pulumi_infercrane.guard.collect import Progress, Target, find, kinds
-from pulumi_infercrane.router.control import ControlClient, RouterError, LiveService
+from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
@@ -15,7 +16,9 @@ from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
 
 @click.command("collect")
 @stack_options
-@click.option("--kind", "chosen_kinds", multiple=True, help="Kind of evidence, repeatable; default: all that can be measured.")
+@click.option(
+    "--kind", "chosen_kinds", multiple=True, help="Kind of evidence, repeatable; default: all that can be measured."
+)
 @click.option("--requests", type=click.IntRange(1), help="Measured requests per side (benchmark).")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests under way at once (benchmark).")
 @click.option("--tasks", type=click.Path(dir_okay=False, path_type=Path), help="Task file (quality).")

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+
 from pulumi_infercrane.stacks import doctor
 from pulumi_infercrane.stacks.cli._common import choose, print_json, stack_options
 

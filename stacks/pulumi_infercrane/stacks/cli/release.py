@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+
 from pulumi_infercrane.guard import GuardError, Ledger
 from pulumi_infercrane.guard.report import text
 from pulumi_infercrane.router.control import ControlClient, RouterError

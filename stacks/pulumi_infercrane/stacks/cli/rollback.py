@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import click
+
 from pulumi_infercrane.stacks import release
 from pulumi_infercrane.stacks.cli._common import choose, stack_options
 from pulumi_infercrane.stacks.cli.up import run_and_report

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+
 from pulumi_infercrane.stacks import release
 from pulumi_infercrane.stacks.cli._common import EXIT_CODES, Chosen, choose, print_json, progress, stack_options
 

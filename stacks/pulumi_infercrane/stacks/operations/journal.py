@@ -124,7 +124,8 @@ class Journal:
         row = (op, stack, kind, canonical_bytes(dict(intent)).decode(), intent_digest, "intended", _now())
         try:
             self._db.execute(
-                "insert into operation(id, stack, kind, intent, intent_digest, state, created_at) values(?,?,?,?,?,?,?)",
+                "insert into operation(id, stack, kind, intent, intent_digest, state, created_at) "
+                "values(?,?,?,?,?,?,?)",
                 row,
             )
         except sqlite3.IntegrityError as error:

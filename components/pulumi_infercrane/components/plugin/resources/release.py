@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+
 from pulumi_infercrane.components import deciding
 from pulumi_infercrane.components.deciding import Outcome
 from pulumi_infercrane.components.plugin.resource import (
@@ -216,7 +217,7 @@ async def _refuse_to_take_over(router: ControlClient, inputs: Properties) -> Non
         raise Failure(
             grpc.StatusCode.FAILED_PRECONDITION,
             f"the route of service {service} already serves {live.active}, not {first}: take it over with "
-            f"`pulumi import infercrane:index:Release <name> release/{service}`, or set initialActive to what it serves",
+            f"`pulumi import {Release.token} <name> release/{service}`, or set initialActive to what it serves",
         )
 
 
@@ -232,7 +233,7 @@ async def _refuse_expired(router: ControlClient, inputs: Properties) -> None:
     if live.decision_id != inputs["decisionId"]:
         raise Failure(
             grpc.StatusCode.FAILED_PRECONDITION,
-            f"the decision expired at {expiry}: its evidence is too old by now; measure again with `infercrane collect`",
+            f"the decision expired at {expiry}, its evidence is too old by now: measure again (`infercrane collect`)",
         )
 
 
@@ -295,7 +296,7 @@ _OUTPUTS: dict[str, Any] = {
     **{name: _TEXTS if name == "reasons" else _TEXT for name in deciding.DECISION_FIELDS},
 }
 _SCHEMA: dict[str, Any] = {
-    "description": "Moves the route of a service to a candidate revision when, and only when, the evidence says promote.",
+    "description": "Moves the route of a service to a candidate when, and only when, the evidence says promote.",
     "inputProperties": _INPUTS,
     "requiredInputs": ["service", "stack", "revisions", "route", "policy", "evidenceFolder", "ledger"],
     "properties": _OUTPUTS,

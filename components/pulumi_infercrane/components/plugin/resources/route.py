@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+
 from pulumi_infercrane.components.plugin.resource import (
     CheckRequest,
     CheckResult,
