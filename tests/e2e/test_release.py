@@ -63,16 +63,9 @@ def test_every_decision_is_in_the_ledger_and_can_be_recomputed(lab: Lab, tmp_pat
     record = lab.infercrane("release", "explain", "--json", "-s", STACK).document
     decision = tmp_path / "decision.json"
     decision.write_text(json.dumps(record))
-    check = [
-        "guard",
-        "verify",
-        str(decision),
-        "--evidence",
-        str(lab.evidence),
-        "--policy",
-        str(lab.project / "policy.yaml"),
-    ]
-    verified = lab.guard(*check)
+    policy = lab.project / "policy.yaml"
+    asked = ["--evidence", str(lab.evidence), "--policy", str(policy), "--ledger", str(lab.place.ledger)]
+    verified = lab.guard("guard", "verify", str(decision), *asked)
     assert verified.code == 0, verified.text
 
 

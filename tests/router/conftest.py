@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 import uvloop
+
 from pulumi_infercrane.router.addresses import ListenAddress
 from pulumi_infercrane.router.calls import Flip
 from pulumi_infercrane.router.control import ControlClient
@@ -22,7 +22,6 @@ from pulumi_infercrane.router.schema import read_declared
 from pulumi_infercrane.router.server import Router, Settings, build
 from pulumi_infercrane.router.table import Declared
 from pulumi_infercrane.router.traffic import Traffic
-
 from tests.router.client import Client
 from tests.router.upstream import Upstream
 
@@ -31,7 +30,9 @@ R1, R2, R3 = ("sha256:" + digit * 64 for digit in "123")
 TIMERS = ConnectionTimers(linger_s=0.3, sweep_s=0.02)
 
 
-def pytest_asyncio_loop_factories(config: object, item: object) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+def pytest_asyncio_loop_factories(
+    config: object, item: object
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """The router runs on uvloop; so do its tests."""
     return {"uvloop": uvloop.new_event_loop}
 
@@ -162,7 +163,9 @@ async def client(router: Running) -> AsyncIterator[Client]:
 class RouterProcess:
     """`infercrane router serve` as a process of its own."""
 
-    def __init__(self, folder: Path, listen: str = "127.0.0.1:0", control: str = "c.sock", state: str = "state") -> None:
+    def __init__(
+        self, folder: Path, listen: str = "127.0.0.1:0", control: str = "c.sock", state: str = "state"
+    ) -> None:
         self.control = folder / control
         self.state = folder / state
         serve = [sys.executable, "-m", "pulumi_infercrane", "router", "serve", "--listen", listen]
@@ -209,8 +212,3 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., RouterProcess]]:
         for pipe in (one.process.stdout, one.process.stderr):
             if pipe is not None:
                 pipe.close()
-
-
-def inflight_files() -> int:
-    """Open file descriptors of this process."""
-    return len(os.listdir("/proc/self/fd"))

@@ -4,8 +4,8 @@ import asyncio
 import json
 
 import pytest
-from pulumi_infercrane.router.protocol.observer import Outcome
 
+from pulumi_infercrane.router.protocol.observer import Outcome
 from tests.router.client import Client, chat, request
 from tests.router.conftest import R1, Running, StartRouter, eventually, revision
 from tests.router.upstream import ANSWER, LAST_CHUNK, STREAM_HEAD, Call, Upstream, chunk, delta, whole
@@ -355,7 +355,9 @@ async def test_F11_a_compressed_answer_passes_unobserved(router: Running, client
 
 
 async def test_F12_nobody_speaks_for_the_router(router: Running, client: Client, upstream: Upstream) -> None:
-    spoofed = b"X-InferCrane-Revision: fake\r\nX-InferCrane-Secret: 1\r\nX-Request-Id: theirs\r\nDate: now\r\nServer: up\r\n"
+    spoofed = (
+        b"X-InferCrane-Revision: fake\r\nX-InferCrane-Secret: 1\r\nX-Request-Id: theirs\r\nDate: now\r\nServer: up\r\n"
+    )
 
     async def spoof(call: Call) -> None:
         await call.send(whole(ANSWER, headers=spoofed))
@@ -401,6 +403,6 @@ async def test_an_idle_client_connection_serves_many_requests(
     router: Running, client: Client, upstream: Upstream
 ) -> None:
     for _ in range(5):
-        assert (await client.ask(chat())).whole
+        assert (await client.ask(chat(stream=False))).whole
     assert upstream.connections == 1
     await eventually(lambda: router.traffic().inflight == 0)

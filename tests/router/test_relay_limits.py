@@ -4,9 +4,10 @@ import asyncio
 import json
 
 import pytest
+
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.protocol.request import Limits
-
+from pulumi_infercrane.router.relay.upstream import REST_S
 from tests.router.client import Client, chat, request
 from tests.router.conftest import R1, R2, Running, StartRouter, eventually, revision
 from tests.router.upstream import ANSWER, Call, Upstream, delta, whole
@@ -48,7 +49,9 @@ async def test_L1_eight_megabytes_arrive(router: Running, client: Client, upstre
 
 
 @pytest.mark.parametrize("framed", [request, chunked])
-async def test_L1_a_larger_body_is_413_and_reaches_nobody(start_router: StartRouter, upstream: Upstream, framed) -> None:
+async def test_L1_a_larger_body_is_413_and_reaches_nobody(
+    start_router: StartRouter, upstream: Upstream, framed
+) -> None:
     router = await serving(start_router, upstream, limits=Limits(body=LIMIT))
     async with await router.client() as client:
         answer = await client.ask(framed(sized(LIMIT + 1)))
@@ -312,3 +315,24 @@ async def test_R13_they_expire(start_router: StartRouter, upstream: Upstream) ->
         await eventually(lambda: upstream.open == 0)
         assert (await client.ask(chat())).whole
     assert upstream.connections == 2
+
+
+async def test_R13_a_connection_rests_after_a_stream_because_some_upstreams_close_it(
+    router: Running, client: Client, upstream: Upstream
+) -> None:
+    async def end_and_close(call: Call) -> None:
+        await call.stream(delta())
+        await call.end_stream()
+        await asyncio.sleep(0.01)
+        call.writer.close()
+
+    upstream.script = end_and_close
+    assert [(await client.ask(chat())).whole for _ in range(5)] == [True] * 5
+    assert upstream.connections == 5
+
+
+async def test_R13_a_rested_connection_is_used_again(router: Running, client: Client, upstream: Upstream) -> None:
+    assert (await client.ask(chat())).whole
+    await asyncio.sleep(REST_S + 0.02)
+    assert (await client.ask(chat())).whole
+    assert upstream.connections == 1

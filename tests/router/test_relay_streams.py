@@ -4,8 +4,8 @@ import asyncio
 from time import monotonic
 
 import pytest
-from pulumi_infercrane.router.protocol.observer import Outcome
 
+from pulumi_infercrane.router.protocol.observer import Outcome
 from tests.router.client import Client, chat
 from tests.router.conftest import Running, eventually
 from tests.router.upstream import (
@@ -126,7 +126,9 @@ async def test_T1_a_cut_stream_stays_cut(router: Running, client: Client, upstre
     assert await router.outcome() == Outcome.TRUNCATED
 
 
-async def test_T2_an_end_without_finish_reason_is_truncated(router: Running, client: Client, upstream: Upstream) -> None:
+async def test_T2_an_end_without_finish_reason_is_truncated(
+    router: Running, client: Client, upstream: Upstream
+) -> None:
     answer = await answered(upstream, client, STREAM_HEAD, chunk(delta()), LAST_CHUNK)
     assert answer.whole
     assert answer.body == delta()

@@ -1,8 +1,8 @@
 """Connections to one upstream address, pooled."""
 
 import asyncio
+import itertools
 import ssl
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pulumi_infercrane.router.relay.exchange import Exchange
 
 MAX_IDLE = 1024
+REST_S = 0.25
 HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
 
@@ -29,13 +30,14 @@ class Address(NamedTuple):
 class UpstreamConnection(asyncio.Protocol):
     """Carries one exchange at a time; between two it waits in its pool."""
 
-    __slots__ = ("_exchange", "_reader", "_write", "idle_until", "pool", "transport")
+    __slots__ = ("_exchange", "_reader", "_write", "idle_until", "pool", "rests_until", "transport")
 
     transport: asyncio.Transport
 
     def __init__(self, pool: "Pool") -> None:
         self.pool = pool
         self.idle_until = 0.0
+        self.rests_until = 0.0
         self._exchange: Exchange | None = None
         self._reader: ResponseReader | None = None
         self._write: Callable[[bytes], None] | None = None
@@ -57,16 +59,12 @@ class UpstreamConnection(asyncio.Protocol):
         self._write = write
 
     def release(self) -> None:
-        """The answer is complete: wait for the next exchange, or close.
-
-        A connection that carried an event stream is not used again: llama-server closes it although it offered to
-        keep it, and a request that is written meanwhile would be lost.
-        """
+        """The answer is complete: wait for the next exchange, or close."""
         reader = self._end()
-        if reader is None or not reader.keep_alive or reader.surplus or reader.is_event_stream or not self.usable:
+        if reader is None or not reader.keep_alive or reader.surplus or not self.usable:
             self.transport.close()
         else:
-            self.pool.give(self, reader.idle_seconds(self.pool.idle_seconds))
+            self.pool.give(self, reader.idle_seconds(self.pool.idle_seconds), rest=reader.is_event_stream)
 
     def abort(self) -> None:
         """Close at once, so that the upstream stops generating."""
@@ -132,50 +130,65 @@ class UpstreamConnection(asyncio.Protocol):
 
 
 class Pool:
-    """Idle connections to one address, last in first out, so that few stay warm and the others expire."""
+    """Idle connections to one address, last in first out, so that few stay warm and the others expire.
+
+    A connection that carried an event stream rests first: llama-server offers to keep it, closes it all the same
+    right after the stream (within 0.1 ms), and a request written in between would be lost.
+    """
 
     def __init__(self, address: Address, idle_seconds: float, clock: Callable[[], float]) -> None:
         self.address = address
         self.idle_seconds = idle_seconds
         self._clock = clock
-        self._idle: deque[UpstreamConnection] = deque()
+        self._idle: dict[UpstreamConnection, None] = {}  # ordered sets
+        self._resting: dict[UpstreamConnection, None] = {}
         self._retired = False
         self._tls = ssl.create_default_context() if address.tls else None
 
     def take(self) -> UpstreamConnection | None:
         """A connection that is still good, or None."""
         now = self._clock()
+        self._wake(now)
         while self._idle:
-            connection = self._idle.pop()
+            connection, _ = self._idle.popitem()
             if connection.usable and connection.idle_until > now:
                 return connection
             connection.transport.close()
         return None
 
-    def give(self, connection: UpstreamConnection, idle_seconds: float) -> None:
+    def give(self, connection: UpstreamConnection, idle_seconds: float, *, rest: bool) -> None:
         """Keep a connection for its next exchange, unless it would be closed by the other side first."""
-        if self._retired or idle_seconds <= 0 or len(self._idle) >= MAX_IDLE:
+        if self._retired or idle_seconds <= 0 or len(self._idle) + len(self._resting) >= MAX_IDLE:
             connection.transport.close()
             return
         connection.idle_until = self._clock() + idle_seconds
-        self._idle.append(connection)
+        connection.rests_until = self._clock() + (REST_S if rest else 0)
+        (self._resting if rest else self._idle)[connection] = None
 
     def forget(self, connection: UpstreamConnection) -> None:
         """It was closed."""
-        if connection in self._idle:
-            self._idle.remove(connection)
+        self._idle.pop(connection, None)
+        self._resting.pop(connection, None)
 
     def expire(self) -> None:
         """Close what has waited long enough."""
         now = self._clock()
-        for connection in [idle for idle in self._idle if idle.idle_until <= now]:
+        for connection in [idle for idle in self._all() if idle.idle_until <= now]:
             connection.transport.close()
 
     def retire(self) -> None:
         """No table names this address any more: close what is idle, and what is busy after its exchange."""
         self._retired = True
-        for connection in tuple(self._idle):
+        for connection in self._all():
             connection.transport.close()
+
+    def _all(self) -> tuple[UpstreamConnection, ...]:
+        return (*self._idle, *self._resting)
+
+    def _wake(self, now: float) -> None:
+        for connection in tuple(itertools.takewhile(lambda one: one.rests_until <= now, self._resting)):
+            del self._resting[connection]
+            self._idle[connection] = None
 
     async def dial(self, timeout_s: float) -> UpstreamConnection:
         """A new connection.
