@@ -110,6 +110,7 @@ def test_a_secret_in_our_namespace_is_refused(tmp_path: Path) -> None:
         (("    r2:\n", "    r1:\n"), r"Pulumi\.dev\.yaml:16: 'r1' is given twice, first in line 8"),
         (("threads: 1", "thread: 1"), r"Pulumi\.dev\.yaml:15: .*settings\.thread.*did you mean threads"),
         (("threads: 1", "threads: -1"), r"Pulumi\.dev\.yaml:\d+: .*threads"),
+        (("127.0.0.1:8123", "0.0.0.0:8123"), r"Pulumi\.dev\.yaml:6: infercrane:router\.listen"),
         (("drainS", "drain"), r"Pulumi\.dev\.yaml:6: infercrane:router\.drain: unknown key, did you mean 'drainS'"),
         (("  infercrane:service: chat\n", ""), r"infercrane:service: is missing"),
         (("llama.cpp", "lama.cpp"), r"Pulumi\.dev\.yaml:11: .*lama\.cpp.*llama\.cpp"),

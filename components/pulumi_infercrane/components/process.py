@@ -21,7 +21,7 @@ class Process(pulumi.CustomResource):
         opts: pulumi.ResourceOptions | None = None,
         **settings: Any,
     ) -> None:
-        """`settings` are further inputs of `infercrane:index:Process` (see `docs/process.md`), by their wire names."""
+        """`settings` are further inputs of `infercrane:index:Process` by their wire names, as its schema has them."""
         props: dict[str, Any] = {"place": place, "name": process, "argv": list(argv), **settings}
         props |= {output: None for output in (*_OUTPUTS, "port") if output not in props}
         super().__init__("infercrane:index:Process", name, props, opts)

@@ -20,7 +20,7 @@ class RouterArgs:
     """The router of a service."""
 
     listen: str = "127.0.0.1:8000"
-    """Address of the stable endpoint. Loopback only, until client keys exist."""
+    """Address of the stable endpoint, `host:port`. Loopback only, until client keys exist."""
     drain_s: float = 60.0
     """How long a revision that leaves may finish its open streams."""
 
@@ -68,11 +68,14 @@ class Routing(pulumi.ComponentResource):
     ) -> None:
         """`revisions` are pairs of a revision and the base URL at which it answers."""
         super().__init__("infercrane:index:Routing", service, {}, opts)
+        host, _, port = args.listen.rpartition(":")
         router = Process(
             f"{service}-router",
             place=str(place.root),
             process=f"{service}-router",
-            argv=_command(args, place),
+            argv=_command(host, place),
+            host=host,
+            port=int(port),
             readiness={"kind": "unix", "path": "/livez", "socket": str(place.control)},
             stopGraceS=args.drain_s + STOP_MARGIN_S,
             opts=merged(None, parent=self),
@@ -90,8 +93,8 @@ class Routing(pulumi.ComponentResource):
         self.register_outputs({"url": self.url})
 
 
-def _command(args: RouterArgs, place: Place) -> list[str]:
-    serve = ["-m", "pulumi_infercrane", "router", "serve", "--listen", args.listen]
+def _command(host: str, place: Place) -> list[str]:
+    serve = ["-m", "pulumi_infercrane", "router", "serve", "--listen", f"{host}:{{port}}"]
     return [sys.executable, *serve, "--control", str(place.control), "--state", str(place.router)]
 
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.components.revision import Name, RevisionSpec, Text
@@ -24,7 +24,8 @@ class RouterConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    listen: Text = "127.0.0.1:8000"
+    listen: Annotated[str, StringConstraints(pattern=r"^127(\.\d{1,3}){3}:\d{1,5}$")] = "127.0.0.1:8000"
+    """Loopback only, until client keys exist."""
     drainS: float = Field(default=60.0, ge=0, le=3600)  # noqa: N815 - as in the file
 
 
