@@ -15,7 +15,7 @@ from pulumi_infercrane.router.errors import RequestRefused, RouterError, TableIn
 from pulumi_infercrane.router.live import Applied, LiveRoutes
 from pulumi_infercrane.router.metrics import render
 from pulumi_infercrane.router.protocol.headers import first
-from pulumi_infercrane.router.protocol.request import Head, Limits, Phase, Request, RequestReader
+from pulumi_infercrane.router.protocol.request import Head, Limits, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import own_answer
 from pulumi_infercrane.router.readiness import why_not_ready
 from pulumi_infercrane.router.schema import read_declared, read_drain, read_flip, read_service_name
@@ -136,25 +136,25 @@ class ControlConnection(asyncio.Protocol):
         self._reader = RequestReader(LIMITS, lambda _head: None, self._on_request, lambda: None)
         self._waiting: deque[Request] = deque()
         self._running: asyncio.Task[None] | None = None
+        self._deaf = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
         try:
             self._reader.feed(data)
         except RequestRefused as refused:
+            self._deaf = True  # what still arrives must not make the kernel drop the answer
             self._send(_error(refused))
-            self.transport.close()
+            self.transport.write_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """A call that runs is finished: the client will ask what became of it."""
         self._waiting.clear()
         self._reader.close()
-
-    @property
-    def idle(self) -> bool:
-        return self._running is None and self._reader.phase is Phase.IDLE
 
     def _on_request(self, request: Request) -> None:
         self._waiting.append(request)

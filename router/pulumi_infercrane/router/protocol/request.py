@@ -77,6 +77,7 @@ class RequestReader:
         self._parser = httptools.HttpRequestParser(self)
         self._head: Head | None = None
         self._upgrade_ignored = False
+        self._fed_into_head = 0
 
     def feed(self, data: bytes) -> None:
         """Take what was received.
@@ -94,7 +95,7 @@ class RequestReader:
         except httptools.HttpParserError as error:
             raise RequestRefused(400, "bad_request", f"not valid HTTP: {error}", close=True) from None
         if self.phase is Phase.HEAD:
-            self._fed_into_head = len(data) + (self._fed_into_head if in_head else 0)
+            self._fed_into_head = (self._fed_into_head if in_head else 0) + len(data)
             if self._fed_into_head > self._limits.head + self._limits.request_line:
                 raise _head_too_large()
 
@@ -107,7 +108,6 @@ class RequestReader:
         self._target = b""
         self._headers: list[Header] = []
         self._head_size = 0
-        self._fed_into_head = 0
         self._head = None
         self._body: list[bytes] = []
         self._body_size = 0

@@ -1,0 +1,70 @@
+"""Where the router listens, and where it never connects to."""
+
+import pytest
+
+from pulumi_infercrane.router.addresses import ListenAddress, points_at, read_listen_address, why_refused
+from pulumi_infercrane.router.errors import AddressRefused
+
+
+@pytest.mark.parametrize(
+    ("text", "host"), [("127.0.0.1:80", "127.0.0.1"), ("localhost:80", "127.0.0.1"), ("[::1]:80", "::1")]
+)
+def test_loopback_is_accepted(text: str, host: str) -> None:
+    assert read_listen_address(text) == ListenAddress(host, 80)
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0:80", "10.0.0.1:80", "[::]:80", "example.org:80"])
+def test_other_machines_are_not(text: str) -> None:
+    with pytest.raises(AddressRefused, match="loopback only"):
+        read_listen_address(text)
+
+
+@pytest.mark.parametrize("text", ["", "127.0.0.1", ":80", "127.0.0.1:http", "127.0.0.1:65536"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(AddressRefused, match="is not host:port"):
+        read_listen_address(text)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8000", "http://10.0.0.7", "https://api.example.org/v2/openai", "http://[fd00::1]:80"]
+)
+def test_upstreams(url: str) -> None:
+    assert why_refused(url, with_key=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("ftp://a", "must be http"),
+        ("http://", "must be http"),
+        ("a:80", "must be http"),
+        ("http://a:port", "not a URL"),
+        ("http://user:key@a", "credentials"),
+        ("http://a?x=1", "query"),
+        ("http://a#x", "fragment"),
+        ("http://169.254.169.254", "metadata"),
+        ("http://0xa9fea9fe", "metadata"),
+        ("http://2852039166", "metadata"),
+        ("http://[::ffff:169.254.169.254]", "metadata"),
+        ("http://[fd00:ec2::254]", "metadata"),
+        ("http://metadata.google.internal", "metadata"),
+        ("http://0.0.0.0:80", "unspecified"),
+        ("http://224.0.0.1", "multicast"),
+    ],
+)
+def test_K6_upstreams_that_are_refused(url: str, why: str) -> None:
+    assert why in why_refused(url, with_key=False)
+
+
+def test_a_key_does_not_cross_the_internet_in_clear_text() -> None:
+    assert "use https" in why_refused("http://8.8.8.8", with_key=True)
+    assert why_refused("https://8.8.8.8", with_key=True) == ""
+    assert why_refused("http://10.0.0.1", with_key=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "same"),
+    [("http://127.0.0.1:8000", True), ("http://127.9.9.9:8000/x", True), ("http://127.0.0.1:8001", False)],
+)
+def test_the_routers_own_address(url: str, same: bool) -> None:
+    assert points_at(url, ListenAddress("127.0.0.1", 8000)) is same

@@ -1,0 +1,117 @@
+"""Documents are read all or nothing, and every broken rule is named."""
+
+from typing import Any
+
+import pytest
+
+from pulumi_infercrane.router.calls import Flip
+from pulumi_infercrane.router.errors import TableInvalid
+from pulumi_infercrane.router.schema import read_declared, read_drain, read_flip, read_service_name, read_table
+from pulumi_infercrane.router.table import RouteTable, Timers, digest_of
+from tests.router.conftest import R1, R2, declared, revision
+
+GOOD = declared({R1: revision("r1", "http://10.0.0.7:8000"), R2: revision("r2", "https://host/prefix")}, pins=[R2])
+
+
+def findings(document: Any) -> tuple[str, ...]:
+    with pytest.raises(TableInvalid) as refused:
+        read_declared(document)
+    return refused.value.findings
+
+
+def test_a_table_is_read_and_written_unchanged() -> None:
+    table = RouteTable("chat", 42, read_declared(GOOD), active=R1, decision_id="decision-1")
+    assert read_table(table.document()) == table
+    assert table.document()["generation"] == "42"
+
+
+def test_defaults_are_written_out() -> None:
+    document = read_declared(GOOD).document()
+    assert document["timers"] == {"connect_s": 5, "first_byte_s": 600, "gap_s": 60, "client_stall_s": 60}
+    assert document["revisions"][R1]["state"] == "serving"
+    assert read_declared(document) == read_declared(GOOD)
+
+
+def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
+    document = RouteTable("chat", 1, read_declared(GOOD)).document()
+    shuffled = dict(reversed(document.items()))
+    assert read_table(shuffled).digest == document["digest"]
+    assert digest_of({"b": 1, "a": 1.0}) == digest_of({"a": 1, "b": 1})
+
+
+def changed(**more: Any) -> dict[str, Any]:
+    return GOOD | more
+
+
+def with_upstream(**more: Any) -> dict[str, Any]:
+    entry = revision("r1", "http://a:1")
+    entry["upstreams"][0] |= more
+    return changed(revisions={R1: entry}, pins=[])
+
+
+@pytest.mark.parametrize(
+    ("document", "finding"),
+    [
+        ([], "table: must be an object"),
+        (changed(surprise=1), "table: unknown field 'surprise'"),
+        ({"aliases": ["a"], "protocols": []}, "table: field 'revisions' is missing"),
+        (changed(aliases=[]), "aliases: must be a list of 1 to 256 items"),
+        (changed(aliases=["a", "a"]), "aliases: 'a' occurs twice"),
+        (changed(aliases=["a\n"]), "aliases[0]: 'a\\n' does not match"),
+        (
+            changed(protocols=["chats"]),
+            "protocols: unknown 'chats'; known are chat, completions",
+        ),
+        (changed(revisions={"r1": revision("r1", "http://a:1")}, pins=[]), "'r1' is not sha256:<64 hex digits>"),
+        (changed(pins=["sha256:" + "9" * 64]), "is not among the revisions"),
+        (changed(timers={"gap_s": 0}), "timers.gap_s: must be seconds, from 0.001 to 86400"),
+        (changed(timers={"gap_s": True}), "timers.gap_s: must be seconds"),
+        (changed(timers={"gap": 1}), "timers: unknown field 'gap'"),
+        (changed(revisions={R1: revision("r", "http://a"), R2: revision("r", "http://b")}), "labels: 'r' occurs twice"),
+        (changed(revisions={R1: revision("r1"), R2: revision("r2", "http://b")}), "upstreams: must be a list of 1"),
+        (changed(revisions={R1: revision("r1", "http://a", state="gone")}, pins=[]), "state: must be serving or"),
+        (with_upstream(key="sk-secret"), "upstreams[0]: unknown field 'key'"),
+        (with_upstream(key_ref="sk-secret"), "upstreams[0].key_ref: 'sk-secret' does not match"),
+        (with_upstream(url="http://169.254.169.254/latest"), "upstreams[0].url: is a link-local (cloud metadata)"),
+    ],
+)
+def test_a_broken_rule_is_named(document: Any, finding: str) -> None:
+    assert any(finding in found for found in findings(document)), findings(document)
+
+
+def test_all_findings_come_together() -> None:
+    assert len(findings(changed(aliases=[], protocols=["x"], surprise=1))) == 3
+
+
+@pytest.mark.parametrize("name", ["chat", "a", "a-b_c9", "a" * 63])
+def test_service_names(name: str) -> None:
+    assert read_service_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a.b", "a/b", "..", "a" * 64, "a\n"])
+def test_service_names_that_are_none(name: str) -> None:
+    with pytest.raises(TableInvalid, match="up to 63"):
+        read_service_name(name)
+
+
+def test_a_flip_is_read() -> None:
+    document = {"expected_active": "", "to": R1, "decision_id": "d", "expires_at": "2026-11-30T09:00:00Z"}
+    assert read_flip(document) == Flip("", R1, "d", "2026-11-30T09:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "change", [{"to": ""}, {"decision_id": ""}, {"expires_at": "tomorrow"}, {"expected_generation": "x"}, {"force": 1}]
+)
+def test_a_flip_that_is_none(change: dict[str, Any]) -> None:
+    with pytest.raises(TableInvalid):
+        read_flip({"expected_active": "", "to": R1, "decision_id": "d"} | change)
+
+
+def test_a_drain_is_read() -> None:
+    assert read_drain({"revision": R1, "deadline_s": 0}) == (R1, 0)
+    with pytest.raises(TableInvalid, match=r"drain.deadline_s: must be seconds"):
+        read_drain({"revision": R1, "deadline_s": -1})
+
+
+def test_timers_are_seconds() -> None:
+    assert read_declared(changed(timers={"gap_s": 1.5})).timers == Timers(gap_s=1.5)
