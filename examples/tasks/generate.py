@@ -80,7 +80,7 @@ def render() -> str:
         for number, (prompt, expect) in enumerate(items, start=1)
     ]
     head = ["# Written by generate.py.", "schema: infercrane.tasks/v1", "name: basics", "metric: contains"]
-    return "\n".join([*head, "max_tokens: 16", "items:", *lines]) + "\n"
+    return "\n".join([*head, "max_tokens: 12", "items:", *lines]) + "\n"
 
 
 if __name__ == "__main__":
