@@ -1,8 +1,8 @@
 """CPU per streamed event and memory of the router, beside nginx doing the same, in one run.
 
 Every proxy gets one core, the load generator and the model server share the other. Rounds are interleaved; a row shows
-the median of the rounds. A cell measured under foreign load is measured again. nginx relays the same streams without what the router does besides: model names, request
-checks, outcomes, counters.
+the median of the rounds. A cell measured under foreign load is measured again. nginx relays the same streams without
+what the router does besides: model names, request checks, outcomes, counters.
 
 .venv/bin/python -m benchmarks.router
 """
@@ -107,7 +107,8 @@ def quietest(measured: Callable[[], Cell]) -> Cell:
 
 def run(proxy: "Process", upstream: "Process", tools: Path, plan: Plan, kind: str) -> Cell:
     time.sleep(SETTLE_S)
-    command = [tools / "load", str(proxy.port), str(plan.streams), kind, str(plan.ramp_s), str(plan.measure_s)]
+    command: list[str | Path] = [tools / "load", str(proxy.port), str(plan.streams), kind]
+    command += [str(plan.ramp_s), str(plan.measure_s)]
     load = start(command, OTHERS, stdout=subprocess.PIPE)
     assert load.stdout is not None
     load.stdout.readline()
@@ -147,11 +148,7 @@ def rows(plan: Plan, cells: dict[tuple[str, str], list[Cell]]) -> list[Row]:
         row(f"memory with {many}, MiB", "stream", "memory_mib"),
         row("memory with 200 streams, MiB", "memory", "memory_mib"),
         row("CPU per small request, 32 connections, us", "whole", "cpu_us"),
-        Row(
-            "streams and requests that broke",
-            sum(c.broken for (n, _), cs in cells.items() if n == "ours" for c in cs),
-            goal=0,
-        ),
+        Row("streams and requests that broke", sum(cell.broken for cell in ours), goal=0),
     ]
 
 
@@ -188,8 +185,8 @@ def our_router(folder: Path, upstream: int) -> Iterator[Process]:
 
 
 async def route(control: Path, upstream: int) -> None:
-    revision = {"label": "r1", "upstream_model": "m", "dialect": "vllm"}
-    revision["upstreams"] = [{"id": "r1-0", "url": f"http://127.0.0.1:{upstream}"}]
+    upstreams = [{"id": "r1-0", "url": f"http://127.0.0.1:{upstream}"}]
+    revision = {"label": "r1", "upstream_model": "m", "dialect": "vllm", "upstreams": upstreams}
     async with ControlClient(control) as router:
         await router.put(
             "m", {"aliases": ["m"], "protocols": ["chat"], "revisions": {REVISION: revision}}, if_match=None

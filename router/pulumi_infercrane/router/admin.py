@@ -14,7 +14,6 @@ import orjson
 from pulumi_infercrane.router.errors import RequestRefused, RouterError, TableInvalid
 from pulumi_infercrane.router.live import Applied, LiveRoutes
 from pulumi_infercrane.router.metrics import render
-from pulumi_infercrane.router.protocol.headers import first
 from pulumi_infercrane.router.protocol.request import Head, Limits, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import own_answer
 from pulumi_infercrane.router.readiness import why_not_ready
@@ -68,7 +67,7 @@ class Api:
             return _error(error)
 
     async def _dispatch(self, request: Request) -> Answer:
-        method, path = request.head.method.decode(), request.head.path
+        method, path = request.head.method.decode(), request.head.path.decode("latin-1")
         allowed = []
         for verb, pattern, handler in self._calls:
             match = pattern.fullmatch(path)
@@ -202,7 +201,7 @@ def _error(error: RouterError, **more: Any) -> Answer:
 
 def _precondition(head: Head) -> str | None:
     """The generation a PUT expects; None when there may be no table yet."""
-    match, none_match = first(head.headers, b"if-match"), first(head.headers, b"if-none-match")
+    match, none_match = head.headers.first.get(b"if-match"), head.headers.first.get(b"if-none-match")
     if match is None and none_match == b"*":
         return None
     etag = _ETAG.fullmatch(match or b"")

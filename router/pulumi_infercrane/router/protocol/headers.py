@@ -1,16 +1,4 @@
-"""Which headers end at the router (RFC 9110 7.6.1, and what would let a client or an upstream speak for us)."""
-
-from collections.abc import Iterable
-from typing import NamedTuple
-
-
-class Header(NamedTuple):
-    """One header line. `key` is the lower-case name; `name` and `value` are the bytes as received."""
-
-    key: bytes
-    name: bytes
-    value: bytes
-
+"""Header lines, and which of them end at the router (RFC 9110 7.6.1, and what lets others speak for us)."""
 
 HOP_BY_HOP = frozenset(
     {
@@ -28,19 +16,43 @@ OURS = b"x-infercrane-"
 REVISION = b"x-infercrane-revision"
 
 
-def named_in_connection(headers: Iterable[Header]) -> frozenset[bytes]:
-    """Lower-case names that a Connection header declares to be hop-by-hop."""
-    values = [header.value for header in headers if header.key == b"connection"]
-    if not values:
-        return frozenset()
-    return frozenset(name.strip().lower() for value in values for name in value.split(b","))
+class Headers:
+    """Headers in their order, and the first value of each name. Names for look-up are lower-case."""
 
+    __slots__ = ("_lines", "first", "repeated")
 
-def first(headers: Iterable[Header], key: bytes) -> bytes | None:
-    """The first value under a lower-case name."""
-    return next((header.value for header in headers if header.key == key), None)
+    def __init__(self) -> None:
+        self.first: dict[bytes, bytes] = {}
+        self.repeated: set[bytes] = set()
+        """Names that occur more than once."""
+        self._lines: list[tuple[bytes, bytes, bytes]] = []
 
+    def __len__(self) -> int:
+        return len(self._lines)
 
-def lines(headers: Iterable[Header]) -> bytes:
-    """The headers in their order, each ended by CRLF."""
-    return b"".join([b"%b: %b\r\n" % (header.name, header.value) for header in headers])
+    def add(self, name: bytes, value: bytes) -> None:
+        """Append one line as received."""
+        key = name.lower()
+        self._lines.append((key, name, value))
+        if key in self.first:
+            self.repeated.add(key)
+        else:
+            self.first[key] = value
+
+    def all(self, key: bytes) -> list[bytes]:
+        """Every value of a name."""
+        return [value for name, _, value in self._lines if name == key]
+
+    def without(self, dropped: frozenset[bytes]) -> bytes:
+        """The lines, each ended by CRLF, except the named ones, those a Connection header names, and ours."""
+        if b"connection" in self.first:
+            dropped = dropped.union(
+                name.strip().lower() for value in self.all(b"connection") for name in value.split(b",")
+            )
+        return b"".join(
+            [
+                b"%b: %b\r\n" % (name, value)
+                for key, name, value in self._lines
+                if key not in dropped and not key.startswith(OURS)
+            ]
+        )

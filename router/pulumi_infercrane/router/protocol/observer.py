@@ -176,7 +176,7 @@ class Observer:
 
     def _note(self, reading: Reading) -> None:
         self._error = self._error or reading.error
-        self._choices |= reading.choices
+        self._choices.update(reading.choices)
         self._finished.update(reading.finished)
         self.usage = reading.usage or self.usage
         if reading.content:
@@ -186,7 +186,7 @@ class Observer:
 
     def _remember_shape(self, event: Event, reading: Reading) -> None:
         text = b'"%b"' % reading.text.encode()
-        if event.name or not reading.text or reading.finished or reading.usage or event.data.count(text) != 1:
+        if event.name or not reading.text or reading.usage or event.data.count(text) != 1:
             return
         before, _, after = event.data.partition(text)
         self._prefix = b'data: %b"' % before

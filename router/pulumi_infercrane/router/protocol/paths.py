@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-PROTOCOLS: Mapping[str, str] = MappingProxyType(
+PROTOCOLS: Mapping[str, bytes] = MappingProxyType(
     {
-        "chat": "/v1/chat/completions",
-        "completions": "/v1/completions",
-        "embeddings": "/v1/embeddings",
-        "responses": "/v1/responses",
+        "chat": b"/v1/chat/completions",
+        "completions": b"/v1/completions",
+        "embeddings": b"/v1/embeddings",
+        "responses": b"/v1/responses",
     }
 )
 """Protocol name in the route table → path."""
 
-PROTOCOL_OF: Mapping[str, str] = MappingProxyType({path: name for name, path in PROTOCOLS.items()})
+PROTOCOL_OF: Mapping[bytes, str] = MappingProxyType({path: name for name, path in PROTOCOLS.items()})
 
-MODELS = "/v1/models"
+MODELS = b"/v1/models"

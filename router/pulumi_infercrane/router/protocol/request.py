@@ -12,7 +12,9 @@ from typing import NamedTuple
 import httptools
 
 from pulumi_infercrane.router.errors import RequestRefused
-from pulumi_infercrane.router.protocol.headers import Header, first, lines
+from pulumi_infercrane.router.protocol.headers import Headers
+
+_UPGRADE = frozenset({b"upgrade", b"connection"})
 
 
 @dataclass(frozen=True)
@@ -26,17 +28,13 @@ class Limits:
 
 
 class Head(NamedTuple):
-    """Everything before the body."""
+    """Everything before the body. `path` is the target without its query."""
 
     method: bytes
     target: bytes
+    path: bytes
     version: str
-    headers: tuple[Header, ...]
-
-    @property
-    def path(self) -> str:
-        """The target without its query; bytes outside ASCII never match a path we know."""
-        return self.target.partition(b"?")[0].decode("latin-1")
+    headers: Headers
 
 
 class Request(NamedTuple):
@@ -106,7 +104,7 @@ class RequestReader:
     def on_message_begin(self) -> None:
         self.phase = Phase.HEAD
         self._target = b""
-        self._headers: list[Header] = []
+        self._headers = Headers()
         self._head_size = 0
         self._head = None
         self._body: list[bytes] = []
@@ -123,19 +121,22 @@ class RequestReader:
         self._head_size += len(name) + len(value) + 4
         if self._head_size > self._limits.head or len(self._headers) == self._limits.headers:
             raise _head_too_large()
-        self._headers.append(Header(name.lower(), name, value))
+        if b"_" not in name:  # upstreams that map names to variables take it for a dash
+            self._headers.add(name, value)
 
     def on_headers_complete(self) -> None:
-        head = Head(self._parser.get_method(), self._target, self._parser.get_http_version(), tuple(self._headers))
+        parser, target = self._parser, self._target
+        path = target.partition(b"?")[0]
+        head = Head(parser.get_method(), target, path, parser.get_http_version(), self._headers)
         refuse_ambiguous(head)
-        self._upgrade_ignored = self._parser.should_upgrade()
+        self._upgrade_ignored = parser.should_upgrade()
         self._head = head
         if self._upgrade_ignored:
             return
-        self._refuse_large_body(int(first(head.headers, b"content-length") or 0))
+        self._refuse_large_body(int(head.headers.first.get(b"content-length", 0)))
         self._head_done(head)
         self.phase = Phase.BODY
-        if first(head.headers, b"expect") is not None:
+        if b"expect" in head.headers.first:
             self._continue()
 
     def on_body(self, piece: bytes) -> None:
@@ -160,7 +161,7 @@ class RequestReader:
         head, self._upgrade_ignored = self._head, False
         if head is None:
             raise RequestRefused(400, "bad_request", "not valid HTTP", close=True)
-        plain = lines(header for header in head.headers if header.key not in (b"upgrade", b"connection"))
+        plain = head.headers.without(_UPGRADE)
         self._parser = httptools.HttpRequestParser(self)
         start = b"%b %b HTTP/%b\r\n" % (head.method, head.target, head.version.encode())
         self.feed(start + plain + b"\r\n" + rest)
@@ -178,30 +179,31 @@ def refuse_ambiguous(head: Head) -> None:
         raise RequestRefused(501, "not_implemented", "this is no forward proxy", close=True)
     if not head.target.startswith(b"/") or b"#" in head.target:
         raise _bad("the request target must be a path, without a fragment")
-    hosts = sum(header.key == b"host" for header in head.headers)
-    if hosts > 1 or (hosts == 0 and head.version == "1.1"):
+    headers = head.headers
+    if b"host" in headers.repeated or (b"host" not in headers.first and head.version == "1.1"):
         raise _bad("exactly one Host header is needed")
-    _refuse_framing(head)
-    _refuse_expectation(head)
+    _refuse_framing(head, headers)
+    expectation = headers.first.get(b"expect")
+    if expectation is not None and expectation.strip().lower() != b"100-continue":
+        raise RequestRefused(417, "expectation_failed", "the only expectation met is 100-continue", close=True)
 
 
-def _refuse_framing(head: Head) -> None:
-    codings = [header.value for header in head.headers if header.key == b"transfer-encoding"]
-    if codings and head.version == "1.0":
+def _refuse_framing(head: Head, headers: Headers) -> None:
+    coding = headers.first.get(b"transfer-encoding")
+    if coding is not None and head.version == "1.0":
         raise _bad("HTTP/1.0 has no Transfer-Encoding")
-    if codings and (len(codings) > 1 or codings[0].strip().lower() != b"chunked"):
+    if coding is not None and (b"transfer-encoding" in headers.repeated or coding.strip().lower() != b"chunked"):
         raise RequestRefused(501, "not_implemented", "the only transfer coding taken is chunked", close=True)
-    has_body = bool(codings) or int(first(head.headers, b"content-length") or 0) > 0
-    if has_body and head.method in (b"GET", b"HEAD"):
+    if head.method in (b"GET", b"HEAD") and has_body(head):
         raise _bad("this method takes no body")
-    if (first(head.headers, b"content-encoding") or b"identity").lower() != b"identity":
+    if headers.first.get(b"content-encoding", b"identity").lower() != b"identity":
         raise RequestRefused(415, "compressed_body", "send the body uncompressed", close=True)
 
 
-def _refuse_expectation(head: Head) -> None:
-    expectation = first(head.headers, b"expect")
-    if expectation is not None and expectation.strip().lower() != b"100-continue":
-        raise RequestRefused(417, "expectation_failed", "the only expectation met is 100-continue", close=True)
+def has_body(head: Head) -> bool:
+    """Whether body bytes follow the head."""
+    values = head.headers.first
+    return b"transfer-encoding" in values or int(values.get(b"content-length", 0)) > 0
 
 
 def _bad(message: str) -> RequestRefused:

@@ -6,18 +6,12 @@ from http import HTTPStatus
 import httptools
 import orjson
 
-from pulumi_infercrane.router.protocol.headers import (
-    HOP_BY_HOP,
-    OURS,
-    Header,
-    first,
-    lines,
-    named_in_connection,
-)
+from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, Headers
 
 MAX_HEAD = 64 * 1024
 
 _REPLACED = HOP_BY_HOP | {b"x-request-id"}
+_REPLACED_DECHUNKED = _REPLACED | {b"transfer-encoding"}
 _BODILESS = (204, 304)
 
 
@@ -46,7 +40,7 @@ class ResponseReader:
     def __init__(self, on_body: Callable[[bytes], None]) -> None:
         self.on_body = on_body
         self.status = 0
-        self.headers: list[Header] = []
+        self.headers = Headers()
         self.head_done = False
         self.complete = False
         self.surplus = False
@@ -99,28 +93,25 @@ class ResponseReader:
     @property
     def ends_at_eof(self) -> bool:
         """Whether only the end of the connection ends the body."""
-        framed = any(header.key in (b"content-length", b"transfer-encoding") for header in self.headers)
-        return not framed and not self.complete
+        values = self.headers.first
+        return not (self.complete or b"content-length" in values or b"transfer-encoding" in values)
 
     @property
     def chunked(self) -> bool:
-        return first(self.headers, b"transfer-encoding") is not None
-
-    def head(self, added: bytes, *, dechunked: bool) -> bytes:
-        """The head for the client: theirs without what ends here, then `added` header lines."""
-        dropped = named_in_connection(self.headers) | _REPLACED
-        if dechunked:
-            dropped |= {b"transfer-encoding"}
-        kept = [h for h in self.headers if h.key not in dropped and not h.key.startswith(OURS)]
-        return b"HTTP/1.1 %b\r\n%b%b\r\n" % (self._start_line, lines(kept), added)
+        return b"transfer-encoding" in self.headers.first
 
     @property
     def is_event_stream(self) -> bool:
-        return (first(self.headers, b"content-type") or b"").startswith(b"text/event-stream")
+        return self.headers.first.get(b"content-type", b"").startswith(b"text/event-stream")
+
+    def head(self, added: bytes, *, dechunked: bool) -> bytes:
+        """The head for the client: theirs without what ends here, then `added` header lines."""
+        kept = self.headers.without(_REPLACED_DECHUNKED if dechunked else _REPLACED)
+        return b"HTTP/1.1 %b\r\n%b%b\r\n" % (self._start_line, kept, added)
 
     def idle_seconds(self, most: float) -> float:
         """How long this connection may wait for its next use: earlier than the upstream closes it."""
-        for part in (first(self.headers, b"keep-alive") or b"").split(b","):
+        for part in self.headers.first.get(b"keep-alive", b"").split(b","):
             name, _, value = part.strip().partition(b"=")
             if name.lower() == b"timeout" and value.isdigit():
                 return min(most, float(value) - 2)
@@ -129,11 +120,11 @@ class ResponseReader:
     def on_message_begin(self) -> None:
         if self.complete:
             self.surplus = True
-        self.headers = []
+        self.headers = Headers()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.head_done:
-            self.headers.append(Header(name.lower(), name, value))
+            self.headers.add(name, value)
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
@@ -158,8 +149,8 @@ class ResponseReader:
             self.interim.append(head)
 
     def _final(self, head: bytes) -> None:
-        coding = [header.value for header in self.headers if header.key == b"transfer-encoding"]
-        if coding and (len(coding) > 1 or coding[0].strip().lower() != b"chunked"):
+        coding = self.headers.first.get(b"transfer-encoding", b"chunked")
+        if b"transfer-encoding" in self.headers.repeated or coding.strip().lower() != b"chunked":
             raise BadAnswer("a transfer coding other than chunked")
         self.head_done = True
         self.complete = self.complete or self.status in _BODILESS

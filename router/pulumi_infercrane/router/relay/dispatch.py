@@ -1,10 +1,10 @@
 """Which revision answers a request, and what is sent to it. Decided once, by the table of this moment."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.alias import requested_model, with_model
-from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, OURS, REVISION, first, lines, named_in_connection
+from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, REVISION
 from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF
 from pulumi_infercrane.router.protocol.request import Head, Request
 from pulumi_infercrane.router.routes import Binding, Endpoint, Routes, ServiceRoute
@@ -28,8 +28,7 @@ _NOT_FORWARDED = HOP_BY_HOP | {
 }
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """A request and the revision that answers it."""
 
     request: Request
@@ -41,14 +40,12 @@ class Bound:
     def message(self, endpoint: Endpoint, attempt: int) -> bytes:
         """The whole upstream request."""
         head, body = self.request.head, with_model(self.request.body, self.model, self.binding.upstream_model)
-        dropped = _NOT_FORWARDED | named_in_connection(head.headers)
-        kept = [h for h in head.headers if h.key not in dropped and b"_" not in h.key and not h.key.startswith(OURS)]
         return b"%b %b%b HTTP/1.1\r\nHost: %b\r\n%b%bX-Request-Id: %b\r\n%b%b\r\n%b" % (
             head.method,
             endpoint.prefix,
             head.target,
             endpoint.host_header,
-            lines(kept),
+            head.headers.without(_NOT_FORWARDED),
             endpoint.authorization,
             self.request_id,
             b"X-Forwarded-For: %b\r\nX-Forwarded-Proto: http\r\n" % self.peer,
@@ -73,11 +70,11 @@ def refuse_path(head: Head) -> None:
     """
     path = head.path
     if path not in PROTOCOL_OF and path != MODELS:
-        raise RequestRefused(404, "unsupported_endpoint", f"there is no {path[:100]} here")
+        raise RequestRefused(404, "unsupported_endpoint", f"there is no {_shown(path)} here")
     allowed = (b"GET", b"HEAD") if path == MODELS else (b"POST",)
     if head.method not in allowed:
         names = b", ".join(allowed).decode()
-        raise RequestRefused(405, "method_not_allowed", f"{path} takes {names}")
+        raise RequestRefused(405, "method_not_allowed", f"{_shown(path)} takes {names}")
 
 
 def choose(request: Request, routes: Routes) -> tuple[str, Binding]:
@@ -89,10 +86,10 @@ def choose(request: Request, routes: Routes) -> tuple[str, Binding]:
     model = requested_model(request.body)
     route = routes.by_alias.get(model)
     if route is None:
-        raise RequestRefused(404, "model_not_found", f"there is no model {model[:100]!r} here; ask {MODELS}")
+        raise RequestRefused(404, "model_not_found", f"there is no model {model[:100]!r} here; ask {_shown(MODELS)}")
     if PROTOCOL_OF[request.head.path] not in route.table.declared.protocols:
-        raise RequestRefused(404, "unsupported_endpoint", f"{model} does not serve {request.head.path}")
-    pin = first(request.head.headers, REVISION)
+        raise RequestRefused(404, "unsupported_endpoint", f"{model} does not serve {_shown(request.head.path)}")
+    pin = request.head.headers.first.get(REVISION)
     binding = route.active if pin is None else _pinned(route, pin.decode("latin-1"))
     if binding is None:
         raise RequestRefused(503, "no_route", f"no revision of {model} is active yet")
@@ -111,3 +108,7 @@ def _pinned(route: ServiceRoute, digest: str) -> Binding:
     if route.table.declared.revisions[digest].state != SERVING:
         raise RequestRefused(503, "draining", "the pinned revision is draining")
     return binding
+
+
+def _shown(path: bytes) -> str:
+    return path[:100].decode("latin-1")

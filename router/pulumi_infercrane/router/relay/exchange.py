@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from pulumi_infercrane.router.protocol.headers import first
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
 from pulumi_infercrane.router.protocol.response import ResponseReader
 from pulumi_infercrane.router.relay.dispatch import Bound
@@ -221,13 +220,12 @@ class Exchange:
             self._pieces.append(piece)
 
     def _head(self, reader: ResponseReader) -> bytes:
-        self._observer.begin(
-            first(reader.headers, b"content-type") or b"", first(reader.headers, b"content-encoding") or b""
-        )
+        values = reader.headers.first
+        self._observer.begin(values.get(b"content-type", b""), values.get(b"content-encoding", b""))
         added = self._bound.answer_headers(self._attempt)
         if self._observer.streaming:
             added += b"X-Accel-Buffering: no\r\n"
-            if first(reader.headers, b"cache-control") is None:
+            if b"cache-control" not in values:
                 added += b"Cache-Control: no-cache\r\n"
         if self._client.closing or reader.ends_at_eof:
             added += b"Connection: close\r\n"

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import orjson
 
 from pulumi_infercrane.router.errors import RequestRefused
-from pulumi_infercrane.router.protocol.headers import first
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.protocol.paths import MODELS
-from pulumi_infercrane.router.protocol.request import Head, Limits, Request
+from pulumi_infercrane.router.protocol.request import Head, Limits, Request, has_body
 from pulumi_infercrane.router.protocol.response import own_answer
 from pulumi_infercrane.router.relay.client import ClientConnection
 from pulumi_infercrane.router.relay.dispatch import Bound, choose, refuse_path
@@ -84,12 +83,12 @@ class Relay:
         Raises:
             RequestRefused: nobody here would read the body.
         """
-        if first(head.headers, b"transfer-encoding") or first(head.headers, b"content-length") not in (None, b"0"):
+        if has_body(head):
             refuse_path(head)
 
     def request_id(self, head: Head | None) -> bytes:
         """The client's id when it is harmless, else one of ours."""
-        given = first(head.headers, b"x-request-id") if head is not None else None
+        given = head.headers.first.get(b"x-request-id") if head is not None else None
         if given is not None and _REQUEST_ID.fullmatch(given):
             return given
         return b"%b-%d" % (self._id_prefix, next(self._id_count))
