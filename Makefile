@@ -23,7 +23,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(UV) ## install the package and its tools into .venv
-	@python=$$($(FIND_PYTHON)) && $(UV) sync --quiet --locked --python "$$python"
+	@python=$$($(FIND_PYTHON)) && $(UV) sync --quiet --locked --compile-bytecode --python "$$python"
 
 $(OWN_UV):
 	@python=$$($(FIND_PYTHON)) && echo "setup: installing uv $(UV_VERSION) into $(CACHE)/uv" && \

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from examples.demo.run import Teller
 
 TASKS = Path(__file__).parents[1] / "tasks" / "basics.yaml"
-LOAD = ("--requests", "60", "--concurrency", "1")
+LOAD = ("--requests", "60", "--max-tokens", "12", "--concurrency", "2")
 ITEMS = ("--tasks", str(TASKS), "--items", "60")
 
 EXPECTED = {
@@ -35,7 +35,7 @@ EXPECTED = {
 def tell(teller: "Teller", manifest: Mapping[str, Any]) -> Traffic:
     """Run the story; returns the client, still streaming."""
     say, workspace = teller.say, teller.workspace
-    revisions = {"r1": _revision(manifest, "q4_1", threads=1, slots=1)}
+    revisions = {"r1": _revision(manifest, "q4_1", slots=4)}
     say("r1 (SmolLM2 135M, Q4_1) is declared and deployed: the first revision of the service")
     workspace.declare(revisions, None)
     teller.release("r1 bootstrap", "up")
@@ -43,11 +43,11 @@ def tell(teller: "Teller", manifest: Mapping[str, Any]) -> Traffic:
     traffic.start()
     say("a client streams through the stable address from now on")
 
-    revisions["r2"] = _revision(manifest, "q4_1", threads=1, slots=4)
-    _candidate(teller, revisions, "r2", "the same weights with four slots instead of one")
-    revisions["r3"] = _revision(manifest, "layers20", threads=1, slots=4)
+    revisions["r2"] = _revision(manifest, "q4_1", slots=8)
+    _candidate(teller, revisions, "r2", "the same weights with eight slots instead of four")
+    revisions["r3"] = _revision(manifest, "layers20", slots=4)
     _candidate(teller, revisions, "r3", "the first 20 of 30 layers: faster, and broken")
-    revisions["r4"] = _revision(manifest, "q8_0", threads=1, slots=4)
+    revisions["r4"] = _revision(manifest, "q8_0", slots=4)
     _candidate(teller, revisions, "r4", "the same model as Q8_0: other answers here and there")
 
     say("somebody offers evidence of r2 as evidence of r4")
@@ -74,9 +74,9 @@ def _candidate(teller: "Teller", revisions: Mapping[str, Any], name: str, what: 
     teller.release(f"{name} measured", "up")
 
 
-def _revision(manifest: Mapping[str, Any], model: str, *, threads: int, slots: int) -> dict[str, Any]:
+def _revision(manifest: Mapping[str, Any], model: str, *, slots: int) -> dict[str, Any]:
     server, weights = manifest["server"], manifest["models"][model]
-    settings = {"max_context_len": 512, "max_concurrency": slots, "threads": threads}
+    settings = {"max_context_len": 512, "max_concurrency": slots, "threads": 1}
     return {
         "model": {"path": str(weights["path"]), "sha256": weights["sha256"]},
         "runtime": {

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import aiohttp
 
 PROMPTS = ("Tell me about the sea.", "Name three animals.", "What is bread made of?", "Describe a mountain.")
-ANSWER_TOKENS = 48
-PAUSE_S = 0.25
+ANSWER_TOKENS = 64
+PAUSE_S = 0.1
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Traffic:
 
     url: str
     model: str
-    workers: int = 2
+    workers: int = 1
     streams: list[Stream] = field(default_factory=list)
 
     def __post_init__(self) -> None:

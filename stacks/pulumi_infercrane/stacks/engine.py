@@ -5,6 +5,7 @@ Never through pipes: a dead command line must not be able to kill an update in t
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pulumi_infercrane.stacks.errors import EngineError
 from pulumi_infercrane.stacks.project import Project
@@ -21,6 +22,9 @@ POLL_S = 0.05
 LAST_LINES = 20
 DEFEATING = ("PULUMI_DISABLE_REFRESH_BEFORE_UPDATE", "PULUMI_DISABLE_PROVIDER_PREVIEW", "PULUMI_SKIP_CHECKPOINTS")
 """Variables under which a decision would rest on stale state, or a crash would leave no trace."""
+
+FINISHED = re.compile(r"\s*([-+~]+)\s+(\S+:\S+)\s+(\S+)\s+((?:created|updated|deleted|replaced|\*\*\w+).*)")
+"""A finished step in the engine's output: sign, type, name, and what was done."""
 
 Echo = Callable[[str], None]
 
@@ -89,7 +93,7 @@ class Engine:
             EngineError: the update failed; what was done before the failure is in the state.
             KeyboardInterrupt: after the engine ended in good order.
         """
-        arguments = ["up", "--plan", str(plan), "--yes", "--skip-preview", "--suppress-progress"]
+        arguments = ["up", "--plan", str(plan), "--yes", "--skip-preview", "--suppress-outputs"]
         code = self._run(arguments, folder, output=folder / "up.out", echo=echo, keep_open=keep_open)
         if code != 0:
             raise EngineError(_failure(folder / "up.out", folder / "up.err", code))
@@ -176,10 +180,13 @@ def _ended(child: subprocess.Popen[bytes]) -> bool:
     return True
 
 
-def _pass_on(lines: Any, echo: Echo | None) -> None:
+def _pass_on(lines: TextIO, echo: Echo | None) -> None:
+    """Finished steps only: the rest is in the file, and failures are reported with their diagnostics."""
     for line in lines if echo else ():
-        if line.strip() and echo:
-            echo(line.rstrip("\n"))
+        step = FINISHED.match(line)
+        if step and echo and not step[2].startswith("pulumi:"):
+            sign, kind, name, what = step.groups()
+            echo(f"{sign} {kind.rpartition(':')[2]} {name} {what}")
 
 
 def _parse_preview(output: Path) -> Mapping[str, Any]:

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,6 +49,25 @@ def choose(directory: Path, stack: str | None) -> Chosen:
 def progress(text: str) -> None:
     """A line for people; standard output stays free for results."""
     click.echo(text, err=True)
+
+
+@contextmanager
+def progress_of(what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Show long work: a bar on a terminal, a line each quarter elsewhere. Yields `show(label, done, total)`."""
+    if sys.stderr.isatty():
+        with click.progressbar(length=100, label=what, file=sys.stderr) as bar:
+            yield lambda _, done, total: bar.update(100 * done // max(total, 1) - bar.pos)
+        return
+    quarter = -1
+
+    def show(_: str, done: int, total: int) -> None:
+        nonlocal quarter
+        reached = 4 * done // max(total, 1)
+        if reached > quarter:
+            quarter = reached
+            progress(f"{what}: {done} of {total}")
+
+    yield show
 
 
 def print_json(document: Any) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from pulumi_infercrane.guard.collect import Progress, Target, find, kinds
+from pulumi_infercrane.guard.collect import Target, find, kinds
 from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
-from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
+from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, progress_of, stack_options
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
 
@@ -20,6 +20,7 @@ from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
     "--kind", "chosen_kinds", multiple=True, help="Kind of evidence, repeatable; default: all that can be measured."
 )
 @click.option("--requests", type=click.IntRange(1), help="Measured requests per side (benchmark).")
+@click.option("--max-tokens", type=click.IntRange(1), help="Length of the measured answers (benchmark).")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests under way at once (benchmark).")
 @click.option("--tasks", type=click.Path(dir_okay=False, path_type=Path), help="Task file (quality).")
 @click.option("--items", type=click.IntRange(1), help="Items of the task file to ask (quality).")
@@ -30,6 +31,7 @@ def command(
     as_json: bool,
     chosen_kinds: tuple[str, ...],
     requests: int | None,
+    max_tokens: int | None,
     concurrency: int | None,
     tasks: Path | None,
     items: int | None,
@@ -48,6 +50,7 @@ def command(
     candidate, baseline = asyncio.run(_targets(chosen))
     options = {
         "requests": requests,
+        "max_tokens": max_tokens,
         "concurrency": concurrency,
         "tasks": tasks,
         "limit": items,
@@ -74,17 +77,9 @@ def _collect(
     for kind in chosen:
         collector = find(kind)
         plan = collector.plan(given)
-        with click.progressbar(length=100, label=f"{kind}", file=click.get_text_stream("stderr")) as bar:
-            written += asyncio.run(collector.collect(candidate, baseline, out=out, plan=plan, progress=_shown_on(bar)))
+        with progress_of(kind) as show:
+            written += asyncio.run(collector.collect(candidate, baseline, out=out, plan=plan, progress=show))
     return written
-
-
-def _shown_on(bar: Any) -> Progress:
-    def show(label: str, done: int, total: int) -> None:
-        bar.label = label
-        bar.update(int(100 * done / max(total, 1)) - bar.pos)
-
-    return show
 
 
 async def _targets(chosen: Chosen) -> tuple[Target, Target]:
