@@ -1,0 +1,80 @@
+"""What the documentation shows works: commands parse, configurations load, programs import what exists."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from pulumi_infercrane.guard import load_policy
+from pulumi_infercrane.stacks.cli import cli
+from pulumi_infercrane.stacks.config import from_file
+from pulumi_infercrane.stacks.project import find_project
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def commands() -> Iterator[str]:
+    """Every `infercrane …` line of a code block."""
+    for page in PAGES:
+        for block in blocks(page, "[a-z]*"):
+            for line in block.splitlines():
+                if line.startswith("infercrane "):
+                    yield line.partition("#")[0].strip()
+
+
+@pytest.mark.parametrize("line", sorted(set(commands())))
+def test_a_command_shown_is_a_command_there_is(line: str) -> None:
+    command: click.Command = cli
+    words = shlex.split(line)[1:]
+    context = click.Context(cli)
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(context, words.pop(0))
+        assert found is not None, line
+        command = found
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("-")} <= known
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(set(commands())) >= 5
+
+
+def test_the_configuration_shown_loads(tmp_path: Path) -> None:
+    shown = blocks(ROOT / "docs" / "configuration.md", "yaml")
+    (tmp_path / "Pulumi.yaml").write_text("name: shown\nruntime: python\n")
+    (tmp_path / "Pulumi.prod.yaml").write_text(shown[0])
+    (tmp_path / "revisions").mkdir()
+    indented = shown[0].partition("    r1:\n")[2].partition("    r2:\n")[0]
+    lines = [line[6:] for line in indented.replace("max_concurrency: 4", "max_concurrency: 8").splitlines()]
+    (tmp_path / "revisions" / "r2.yaml").write_text("\n".join(lines))
+    config = from_file(find_project(tmp_path, "prod"))
+    assert (config.service, config.candidate) == ("chat", "r2")
+    assert config.revision("r1").digest != config.revision("r2").digest
+
+
+def test_the_policy_shown_loads() -> None:
+    policy = load_policy(blocks(ROOT / "docs" / "configuration.md", "yaml")[1])
+    assert [rule.id for rule in policy.rules][-1] == "quality.basics"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_programs_shown_import_what_exists(page: Path) -> None:
+    for block in blocks(page, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pulumi_infercrane"):
+                exec(compile(ast.Module([node], []), page.name, "exec"), {})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
