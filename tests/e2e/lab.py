@@ -18,6 +18,7 @@ import httpx
 import yaml
 
 from pulumi_infercrane.components.place import Place
+from pulumi_infercrane.components.supervision.stopping import stop_all
 from tests.engine.engine import Engine
 
 STACK = "dev"
@@ -212,9 +213,8 @@ class Lab:
         return found
 
     def close(self) -> None:
-        from pulumi_infercrane.components.supervision.stopping import stop_all
-
-        stop_all(self.place.root)
+        for place in (self.folder / "s").glob("*.*"):
+            stop_all(place)
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.folder)

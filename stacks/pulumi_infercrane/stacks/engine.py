@@ -10,7 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -154,22 +155,35 @@ def engine_path() -> str:
 
 
 def _wait(child: subprocess.Popen[bytes], output: Path, echo: Echo | None) -> int:
-    """Wait for the engine. Ctrl-C reaches it as exactly one SIGINT: a second would make it drop what it is doing."""
-    with output.open(encoding="utf-8", errors="replace") as lines:
-        interrupted = False
-        while True:
-            try:
-                ended = _ended(child)
-                _pass_on(lines, echo)
-            except KeyboardInterrupt:
-                if not interrupted:
-                    child.send_signal(signal.SIGINT)
-                interrupted = True
-                continue
-            if ended and interrupted:
-                raise KeyboardInterrupt
-            if ended:
-                return child.returncode
+    """Wait for the engine, passing on what it prints. Raises KeyboardInterrupt once an interrupted one has ended."""
+    with output.open(encoding="utf-8", errors="replace") as lines, _forwarding(child) as interrupted:
+        while not _ended(child):
+            _pass_on(lines, echo)
+        _pass_on(lines, echo)
+    if interrupted:
+        raise KeyboardInterrupt
+    return child.returncode
+
+
+@contextmanager
+def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[list[int]]:
+    """Hand the first interrupt on to the engine and swallow the rest: a second would make it drop what it is doing.
+
+    Yields the list of signals that came.
+    """
+    came: list[int] = []
+
+    def forward(number: int, _: object) -> None:
+        if not came:
+            child.send_signal(signal.SIGINT)
+        came.append(number)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _ended(child: subprocess.Popen[bytes]) -> bool:

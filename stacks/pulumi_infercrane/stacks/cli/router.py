@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 @click.group("router")
 def command() -> None:
-    """Run the router, and look at what it serves."""
+    """Run the router, and look at what it serves.
+
+    \b
+    Example:
+      infercrane router table --control /run/infercrane/router.sock
+    """
 
 
 @command.command("serve")
