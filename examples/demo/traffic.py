@@ -5,13 +5,14 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import aiohttp
 
 PROMPTS = ("Tell me about the sea.", "Name three animals.", "What is bread made of?", "Describe a mountain.")
-ANSWER_TOKENS = 64
-PAUSE_S = 0.1
+ANSWER_TOKENS = 48
+WORKERS = 2
 
 
 @dataclass
@@ -26,11 +27,13 @@ class Stream:
 
 @dataclass
 class Traffic:
-    """A few workers in a thread of their own. Nothing is retried: what fails is counted as failed."""
+    """Two workers in a thread of their own. Nothing is retried: what fails is counted as failed.
+
+    One starts when the other is halfway through its answer, so at every moment at least one stream is open.
+    """
 
     url: str
     model: str
-    workers: int = 1
     streams: list[Stream] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -67,21 +70,24 @@ class Traffic:
     async def _run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=120)
         async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
-            await asyncio.gather(*(self._worker(session, number) for number in range(self.workers)))
+            turn = asyncio.Semaphore(1)
+            await asyncio.gather(*(self._worker(session, turn) for _ in range(WORKERS)))
 
-    async def _worker(self, session: aiohttp.ClientSession, number: int) -> None:
-        await asyncio.sleep(number * 0.7)
+    async def _worker(self, session: aiohttp.ClientSession, turn: asyncio.Semaphore) -> None:
+        """Take a turn, answer, and give the turn away halfway through."""
         while not self._stop.is_set():
+            await turn.acquire()
+            give_away = Once(turn.release)
             stream = Stream(time.monotonic())
             self.streams.append(stream)
             try:
-                await self._ask(session, stream, PROMPTS[len(self.streams) % len(PROMPTS)])
+                await self._ask(session, stream, PROMPTS[len(self.streams) % len(PROMPTS)], give_away)
             except (aiohttp.ClientError, TimeoutError):
                 stream.outcome = "truncated" if stream.revision else "failed"
             stream.ended = time.monotonic()
-            await asyncio.sleep(PAUSE_S)
+            give_away()
 
-    async def _ask(self, session: aiohttp.ClientSession, stream: Stream, prompt: str) -> None:
+    async def _ask(self, session: aiohttp.ClientSession, stream: Stream, prompt: str, halfway: "Once") -> None:
         body = {
             "model": self.model,
             "stream": True,
@@ -93,10 +99,25 @@ class Traffic:
             if answer.status != 200:
                 stream.outcome = "failed"
                 return
-            finished = False
+            finished, events = False, 0
             async for line in answer.content:
                 finished = finished or _finish_reason(line) is not None
+                events += line.startswith(b"data: ")
+                if events > ANSWER_TOKENS // 2:
+                    halfway()
             stream.outcome = "complete" if finished else "truncated"
+
+
+class Once:
+    """Calls something the first time only."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+
+    def __call__(self) -> None:
+        call, self._call = self._call, None
+        if call:
+            call()
 
 
 def _finish_reason(line: bytes) -> str | None:

@@ -180,6 +180,26 @@ def test_the_best_three_of_five_count_for_nothing(folder):
     assert decided(folder).reasons[0] == ("benchmark: truncated: 3 of 5 runs of its group are present and admissible")
 
 
+def measured_together(group):
+    return lambda envelope: envelope.update(run={"group": group, "ordinal": 1, "of": 1})
+
+
+def test_a_baseline_counts_only_beside_the_candidate_it_was_measured_in_turn_with(folder):
+    folder.benchmark("candidate", change=measured_together("with r2"))
+    folder.benchmark("baseline", change=measured_together("with r2"))
+    other = folder.seconds(150, seed=9)
+    folder.benchmark("baseline", other, name="other", change=measured_together("with r3"))
+    pieces = {piece["files"][0]: piece["reasons"] for piece in decided(folder).record["evidence"]}
+    assert pieces["benchmark-baseline.benchmark.jsonl"] == []
+    assert pieces["other.benchmark.jsonl"] == ["not_comparable: measured in turn with another candidate"]
+
+
+def test_a_baseline_that_belongs_to_no_comparison_serves_every_candidate(folder):
+    folder.benchmark("candidate", change=measured_together("with r2"))
+    folder.benchmark("baseline")
+    assert all(piece["reasons"] == [] for piece in decided(folder).record["evidence"])
+
+
 def supersede(folder, old, reason="wrong data set", name="new", **changes):
     named = [{"evidence_id": json.loads(old.read_text())["evidence_id"], "reason": reason}]
     return folder.benchmark(

@@ -87,7 +87,7 @@ def admit(question: Question, evidence: EvidenceSet) -> Admission:
     """Pass every piece of evidence through the gates."""
     pieces = [_piece(question, item) for item in sorted(evidence.items, key=_order)]
     pieces = _once(_without_shared_files(pieces))
-    pieces = _without_incomplete_groups(pieces)
+    pieces = _without_other_comparisons(_without_incomplete_groups(pieces))
     pieces = _without_superseded(pieces)
     blocked = _rolled_back(question, pieces) | _withdrawn(question, pieces) | _tampered(pieces)
     return Admission(tuple(pieces), blocked)
@@ -229,6 +229,33 @@ def _complete_or_not(piece: Piece, present: Mapping[tuple[str, str, str], set[in
     if found == of:
         return piece
     return replace(piece, problem=Problem("truncated", f"{found} of {of} runs of its group are present and admissible"))
+
+
+def _without_other_comparisons(pieces: Sequence[Piece]) -> list[Piece]:
+    """A baseline measured in turn with one candidate is not the baseline of another: the machine was another one then.
+
+    Both sides of a comparison carry one run group. Evidence without a group is left alone.
+    """
+    candidates = {
+        (piece.envelope.kind, piece.envelope.run.group)
+        for piece in pieces
+        if piece.used and piece.envelope and piece.envelope.run and piece.envelope.role == "candidate"
+    }
+    kinds = {kind for kind, _ in candidates}
+    return [_beside_candidate_or_not(piece, candidates) if _kind(piece) in kinds else piece for piece in pieces]
+
+
+def _kind(piece: Piece) -> str:
+    return piece.envelope.kind if piece.envelope else ""
+
+
+def _beside_candidate_or_not(piece: Piece, candidates: set[tuple[str, str]]) -> Piece:
+    envelope = piece.envelope
+    if not piece.used or envelope is None or envelope.role != "baseline" or envelope.run is None:
+        return piece
+    if (envelope.kind, envelope.run.group) in candidates:
+        return piece
+    return replace(piece, problem=Problem("not_comparable", "measured in turn with another candidate"))
 
 
 def _without_superseded(pieces: Sequence[Piece]) -> list[Piece]:

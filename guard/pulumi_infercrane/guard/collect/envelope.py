@@ -82,6 +82,7 @@ def _write_envelope(
         "window": _window(comparison),
         "runner": {"host": _runner(), "clock_offset_ms": 0},
         "planned": {"requests": planned},
+        "run": {"group": comparison.id, "ordinal": 1, "of": 1},
         "probes": {"before": side.before, "after": side.after},
     }
     path = raw.with_name(raw.name.removesuffix(f".{kind}.jsonl") + ".evidence.json")

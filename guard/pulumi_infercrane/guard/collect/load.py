@@ -7,6 +7,7 @@ Requests go in blocks, candidate and baseline alternating as ABBA. Within a bloc
 import asyncio
 import math
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -73,6 +74,8 @@ class Comparison:
     baseline: Side
     started_at: datetime
     ended_at: datetime
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Ties the two sides together: a baseline counts only beside the candidate it was measured in turn with."""
 
     @property
     def sides(self) -> tuple[tuple[str, Side], ...]:

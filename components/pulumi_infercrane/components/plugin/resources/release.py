@@ -31,7 +31,7 @@ from pulumi_infercrane.components.plugin.resource import (
     UpdateResult,
 )
 from pulumi_infercrane.components.plugin.wire import UNKNOWN, contains_secret, contains_unknown
-from pulumi_infercrane.guard import Decision, GuardError, Ledger
+from pulumi_infercrane.guard import Decision, GuardError, Ledger, LedgerError
 from pulumi_infercrane.router.control import (
     ControlClient,
     Flip,
@@ -138,12 +138,14 @@ class Release:
         """Forget only: the route and the revisions stay as they are."""
 
     def _store(self, inputs: Properties) -> None:
-        """Write the decision to the ledger before anything moves. A carried-over decision is there already."""
-        decision = self._decided.get(inputs.get("decisionId", ""))
-        if decision is None:
-            return
+        """Write the decision to the ledger before anything moves. A carried-over decision must be there already."""
+        decision_id, ledger = inputs.get("decisionId", ""), Ledger(Path(inputs["ledger"]))
+        decision = self._decided.get(decision_id)
         try:
-            Ledger(Path(inputs["ledger"])).append(decision.record)
+            if decision is not None:
+                ledger.append(decision.record)
+            elif decision_id and all(entry.decision["decision_id"] != decision_id for entry in ledger.entries()):
+                raise LedgerError(f"{ledger.path} does not hold the decision {decision_id}: restore it from a copy")
         except (GuardError, OSError) as error:
             raise Failure(
                 grpc.StatusCode.FAILED_PRECONDITION, f"decision not stored, route not touched: {error}"
