@@ -155,14 +155,19 @@ class Lab:
         """Measure the candidate and the active revision."""
         self.infercrane("collect", "-s", STACK, "--kind", "benchmark", "--requests", str(requests))
 
-    def promoted(self) -> dict[str, Any]:
-        """r1 serves, r2 was measured and took over: the state most stories begin in."""
+    def measured(self) -> dict[str, Any]:
+        """r1 serves, r2 runs beside it and was measured: everything a promotion needs."""
         revisions = {"r1": self.revision(), "r2": self.revision(max_concurrency=4)}
         self.declare({"r1": revisions["r1"]})
         self.up()
         self.declare(revisions, "r2")
         self.up(code=4)
         self.collect()
+        return revisions
+
+    def promoted(self) -> dict[str, Any]:
+        """r1 serves, r2 was measured and took over: the state most stories begin in."""
+        revisions = self.measured()
         self.up()
         return revisions
 

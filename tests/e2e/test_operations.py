@@ -92,12 +92,7 @@ def test_a_router_that_is_down_at_preview_comes_back_with_up_and_serves_what_it_
 
 
 def test_a_router_that_goes_down_before_the_flip_keeps_the_old_route(lab: Lab, tmp_path: Path) -> None:
-    revisions = {"r1": lab.revision(), "r2": lab.revision(max_concurrency=4)}
-    lab.declare({"r1": revisions["r1"]})
-    lab.up()
-    lab.declare(revisions, "r2")
-    lab.up(code=4)
-    lab.collect()
+    lab.measured()
     plan = str(tmp_path / "plan.json")
     lab.pulumi("preview", "--save-plan", plan, "--stack", STACK)
     kill_router(lab)

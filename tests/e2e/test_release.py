@@ -101,12 +101,7 @@ def test_plain_pulumi_up_comes_to_the_same_decision(lab: Lab) -> None:
 
 
 def test_evidence_changed_after_the_plan_stops_the_update_before_the_route_moves(lab: Lab, tmp_path: Path) -> None:
-    revisions = {"r1": lab.revision(), "r2": lab.revision(max_concurrency=4)}
-    lab.declare({"r1": revisions["r1"]})
-    lab.up()
-    lab.declare(revisions, "r2")
-    lab.up(code=4)
-    lab.collect()
+    lab.measured()
     plan = str(tmp_path / "plan.json")
     lab.pulumi("preview", "--save-plan", plan, "--stack", STACK)
     edit_one_result(lab.evidence)

@@ -1,0 +1,388 @@
+"""Release and Route against a real router: one compare-and-swap, looked up when its answer is lost."""
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from pulumi_infercrane.components.plugin.resource import (
+    CheckRequest,
+    Context,
+    CreateRequest,
+    DeleteRequest,
+    DiffRequest,
+    Failure,
+    PartialFailure,
+    ReadRequest,
+    UpdateRequest,
+)
+from pulumi_infercrane.components.plugin.resources.release import Release
+from pulumi_infercrane.components.plugin.resources.route import Route
+from pulumi_infercrane.components.plugin.wire import UNKNOWN, Secret
+from pulumi_infercrane.guard import Ledger, reference_folder
+from pulumi_infercrane.router.control import ControlClient, Flip
+from tests.guard.conftest import POLICY, Folder
+
+URN = "urn:pulumi:dev::lab::infercrane:index:Release::chat"
+SERVE = [sys.executable, "-m", "pulumi_infercrane", "router", "serve", "--listen", "127.0.0.1:0"]
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder with a path short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="ic-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def router(short: Path) -> Iterator[Path]:
+    """Control socket of a running router."""
+    socket = short / "router.sock"
+    process = subprocess.Popen([*SERVE, "--control", str(socket), "--state", str(short / "state")])
+    deadline = time.monotonic() + 15
+    while not socket.exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    yield socket
+    process.terminate()
+    process.wait()
+
+
+@dataclass
+class Run:
+    """What the engine keeps between its calls, and the calls in its order."""
+
+    control: Path
+    folder: Path
+    evidence: Folder
+    release: Release = field(default_factory=Release)
+    inputs: dict[str, Any] = field(default_factory=dict)
+    outputs: dict[str, Any] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def context(self) -> Context:
+        async def log(severity: str, message: str, urn: str = "") -> None:
+            self.said.append(f"{severity}: {message}")
+
+        return Context(log=log, root_directory=self.folder)
+
+    def declared(self, **changes: Any) -> dict[str, Any]:
+        r1, r2 = self.evidence.baseline, self.evidence.candidate
+        folder = self.evidence.root
+        references = reference_folder(folder) if folder.is_dir() else ()
+        news = {
+            "service": "chat",
+            "stack": "lab/dev",
+            "candidate": r1,
+            "revisions": [r1, r2],
+            "initialActive": r1,
+            "route": {"control": str(self.control)},
+            "policy": {"source": "policy.yaml", "text": "bootstrap: true\n" + POLICY},
+            "evidence": [{"path": one.path, "sha256": one.sha256} for one in references],
+            "evidenceFolder": str(folder),
+            "ledger": str(self.folder / "ledger.jsonl"),
+            "asOf": "2026-11-30T05:00:00Z",
+        }
+        return news | changes
+
+    async def route(self) -> None:
+        """Tell the router about both revisions, as the Route resource does."""
+        route = Route()
+        inputs = route_inputs(self.control, self.evidence.baseline, self.evidence.candidate)
+        await route.create(CreateRequest(self.context, URN, "chat", inputs, preview=False, timeout_s=0))
+
+    async def check(self, **changes: Any) -> dict[str, Any]:
+        request = CheckRequest(
+            self.context, URN, "chat", self.inputs or None, self.outputs or None, self.declared(**changes)
+        )
+        result = await self.release.check(request)
+        assert not result.failures, result.failures
+        return dict(result.inputs)
+
+    async def problems(self, **changes: Any) -> list[tuple[str, str]]:
+        request = CheckRequest(
+            self.context, URN, "chat", self.inputs or None, self.outputs or None, self.declared(**changes)
+        )
+        return list((await self.release.check(request)).failures)
+
+    async def create(self) -> None:
+        inputs = await self.check()
+        made = await self.release.create(CreateRequest(self.context, URN, "chat", inputs, preview=False, timeout_s=0))
+        assert made.id == "release/chat"
+        self.inputs, self.outputs = inputs, dict(made.outputs)
+
+    async def changed(self, inputs: dict[str, Any]) -> list[str]:
+        request = DiffRequest(self.context, "release/chat", URN, self.inputs, self.outputs, inputs)
+        return list((await self.release.diff(request)).changed)
+
+    async def update(self, inputs: dict[str, Any], preview: bool = False) -> None:
+        request = UpdateRequest(
+            self.context, "release/chat", URN, self.inputs, self.outputs, inputs, preview=preview, timeout_s=0
+        )
+        outputs = dict((await self.release.update(request)).outputs)
+        if not preview:
+            self.inputs, self.outputs = inputs, outputs
+
+    async def refresh(self) -> None:
+        read = await self.release.read(ReadRequest(self.context, "release/chat", URN, self.inputs, self.outputs))
+        assert read.id == "release/chat"
+        self.inputs, self.outputs = dict(read.inputs), dict(read.outputs)
+
+    async def served(self) -> str:
+        async with ControlClient(self.control) as client:
+            return (await client.get("chat")).active
+
+
+def route_inputs(control: Path, *digests: str) -> dict[str, Any]:
+    revisions = [
+        {
+            "digest": digest,
+            "label": f"r{number}",
+            "model": "chat",
+            "dialect": "llama.cpp",
+            "urls": [f"http://127.0.0.1:{number}"],
+        }
+        for number, digest in enumerate(digests, start=1)
+    ]
+    return {
+        "control": str(control),
+        "service": "chat",
+        "aliases": ["chat"],
+        "protocols": ["chat"],
+        "revisions": revisions,
+        "drainS": 1,
+    }
+
+
+@pytest.fixture
+async def run(router: Path, tmp_path: Path) -> Run:
+    """Both revisions are known to the router, none serves."""
+    run = Run(router, tmp_path, Folder(tmp_path / "evidence"))
+    await run.route()
+    return run
+
+
+async def test_create_flips_from_nothing_and_keeps_the_decision(run: Run) -> None:
+    await run.create()
+    assert await run.served() == run.evidence.baseline
+    (entry,) = Ledger(run.folder / "ledger.jsonl").entries()
+    assert entry.decision["decision_id"] == run.outputs["decisionId"]
+
+
+async def test_a_preview_touches_neither_route_nor_ledger(run: Run) -> None:
+    inputs = await run.check()
+    made = await run.release.create(CreateRequest(run.context, URN, "chat", inputs, preview=True, timeout_s=0))
+    assert (made.id, made.outputs["activeRevision"]) == ("", run.evidence.baseline)
+    assert await run.served() == ""
+    assert not (run.folder / "ledger.jsonl").exists()
+
+
+async def test_a_route_that_serves_something_else_is_not_taken_over(run: Run) -> None:
+    async with ControlClient(run.control) as client:
+        await client.flip("chat", Flip(expected_active="", to=run.evidence.candidate, decision_id="somebody"))
+    with pytest.raises(Failure, match="already serves") as raised:
+        await run.create()
+    assert raised.value.status == grpc.StatusCode.FAILED_PRECONDITION
+    assert "pulumi import" in str(raised.value)
+    assert await run.served() == run.evidence.candidate
+
+
+async def test_a_promotion_moves_the_route_and_the_next_run_shows_no_difference(run: Run) -> None:
+    await run.create()
+    run.evidence.both()
+    inputs = await run.check(candidate=run.evidence.candidate)
+    assert "activeRevision" in await run.changed(inputs)
+    await run.update(inputs)
+    assert await run.served() == run.evidence.candidate
+    await run.refresh()
+    assert await run.changed(await run.check(candidate=run.evidence.candidate)) == []
+
+
+async def test_repeating_an_update_that_happened_changes_nothing(run: Run) -> None:
+    """The engine was killed after the flip and before it wrote its state."""
+    await run.create()
+    run.evidence.both()
+    inputs = await run.check(candidate=run.evidence.candidate)
+    before = dict(run.inputs), dict(run.outputs)
+    await run.update(inputs)
+    generation = run.outputs["routeGeneration"]
+    run.inputs, run.outputs = before
+    await run.update(inputs)
+    assert run.outputs["routeGeneration"] == generation
+
+
+async def test_an_expired_decision_does_not_move_the_route(run: Run) -> None:
+    await run.create()
+    run.evidence.both()
+    inputs = await run.check(candidate=run.evidence.candidate)
+    with pytest.raises(Failure, match="expired at 2020"):
+        await run.update(inputs | {"expiresAt": "2020-01-01T00:00:00Z"})
+    assert await run.served() == run.evidence.baseline
+
+
+async def test_a_route_moved_meanwhile_is_not_overwritten(run: Run) -> None:
+    await run.create()
+    run.evidence.both()
+    inputs = await run.check(candidate=run.evidence.candidate)
+    run.outputs["servedRevision"] = "sha256:" + "9" * 64
+    with pytest.raises(Failure, match="active_changed") as raised:
+        await run.update(inputs)
+    assert raised.value.status == grpc.StatusCode.ABORTED
+    assert await run.served() == run.evidence.baseline
+
+
+async def test_read_repairs_what_somebody_moved_by_hand(run: Run) -> None:
+    await run.create()
+    async with ControlClient(run.control) as client:
+        await client.flip("chat", Flip(run.evidence.baseline, run.evidence.candidate, "by-hand"))
+    await run.refresh()
+    assert run.inputs["activeRevision"] == run.outputs["activeRevision"] == run.evidence.candidate
+    inputs = await run.check(candidate=run.evidence.candidate)
+    assert inputs["decisionType"] == "unguarded"
+
+
+async def test_read_keeps_the_record_when_the_router_is_gone(run: Run) -> None:
+    await run.create()
+    run.inputs["route"] = {"control": str(run.folder / "gone.sock")}
+    before = dict(run.outputs)
+    await run.refresh()
+    assert run.outputs == before
+    assert run.said[0].startswith("warning: router not reachable")
+
+
+async def test_a_router_that_lost_its_table_is_given_the_route_again(run: Run) -> None:
+    await run.create()
+    async with ControlClient(run.control) as client:
+        await client.delete("chat")
+    await run.route()
+    await run.refresh()
+    inputs = await run.check()
+    assert await run.changed(inputs) == ["activeRevision"]
+    await run.update(inputs)
+    assert await run.served() == run.evidence.baseline
+
+
+async def test_a_flip_without_its_decision_in_the_ledger_is_refused(run: Run) -> None:
+    await run.create()
+    run.evidence.both()
+    inputs = await run.check(candidate=run.evidence.candidate)
+    run.release = Release()
+    with pytest.raises(Failure, match="does not hold the decision"):
+        await run.update(inputs)
+    assert await run.served() == run.evidence.baseline
+
+
+async def test_a_ledger_that_cannot_be_written_leaves_the_route_alone(run: Run) -> None:
+    await run.create()
+    run.evidence.both()
+    inputs = await run.check(candidate=run.evidence.candidate)
+    with pytest.raises(Failure, match="route not touched"):
+        await run.update(inputs | {"ledger": str(run.folder / "no" / "ledger.jsonl")})
+    assert await run.served() == run.evidence.baseline
+
+
+async def test_delete_only_forgets(run: Run) -> None:
+    await run.create()
+    await run.release.delete(DeleteRequest(run.context, "release/chat", URN, run.inputs, run.outputs, timeout_s=0))
+    assert await run.served() == run.evidence.baseline
+
+
+@pytest.mark.parametrize("key", ["candidate", "revisions", "route"])
+async def test_what_pins_the_decision_must_be_known_at_preview(run: Run, key: str) -> None:
+    value = [UNKNOWN] if key == "revisions" else UNKNOWN
+    assert (key, "must be known at preview") in await run.problems(**{key: value})
+
+
+async def test_a_secret_may_not_enter_the_decision(run: Run) -> None:
+    problems = await run.problems(policy={"source": "policy.yaml", "text": Secret("x")})
+    assert problems[0][0] == "policy"
+    assert "may not be secret" in problems[0][1]
+
+
+async def test_evidence_that_is_not_known_yet_promotes_nobody(run: Run) -> None:
+    await run.create()
+    inputs = await run.check(candidate=run.evidence.candidate, evidence=[{"path": UNKNOWN, "sha256": "x"}])
+    assert (inputs["verdict"], inputs["activeRevision"]) == ("insufficient_evidence", run.evidence.baseline)
+
+
+@asynccontextmanager
+async def relay(control: Path, at: Path, drop_answer: Callable[[bytes], bool]) -> AsyncIterator[None]:
+    """A control socket that passes calls on and loses the answers of some."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.read(65536)
+        upstream_reader, upstream = await asyncio.open_unix_connection(str(control))
+        upstream.write(request)
+        answer = await upstream_reader.read(65536)
+        if not drop_answer(request):
+            writer.write(answer)
+            await writer.drain()
+        for stream in (writer, upstream):
+            stream.close()
+
+    server = await asyncio.start_unix_server(serve, str(at))
+    try:
+        yield
+    finally:
+        server.close()
+
+
+async def test_a_lost_answer_is_looked_up_not_repeated(run: Run, short: Path) -> None:
+    await run.create()
+    run.evidence.both()
+    inputs = await run.check(candidate=run.evidence.candidate) | {"route": {"control": str(short / "lossy.sock")}}
+    async with relay(run.control, short / "lossy.sock", lambda request: b"/flip" in request):
+        await run.update(inputs)
+    assert run.outputs["activeRevision"] == run.evidence.candidate
+    assert await run.served() == run.evidence.candidate
+
+
+async def test_a_router_that_goes_silent_leaves_a_partial_failure(run: Run, short: Path) -> None:
+    await run.create()
+    run.evidence.both()
+    inputs = await run.check(candidate=run.evidence.candidate) | {"route": {"control": str(short / "lossy.sock")}}
+    async with relay(run.control, short / "lossy.sock", lambda _: True):
+        with pytest.raises(PartialFailure, match="went silent"):
+            await run.update(inputs)
+
+
+async def test_a_route_is_created_once_changed_in_place_and_read_back(router: Path, tmp_path: Path) -> None:
+    run = Run(router, tmp_path, Folder(tmp_path / "evidence"))
+    route, digests = Route(), ("sha256:" + "1" * 64, "sha256:" + "2" * 64)
+    first = route_inputs(router, digests[0])
+    made = await route.create(CreateRequest(run.context, URN, "chat", first, preview=False, timeout_s=0))
+    again = await route.create(CreateRequest(run.context, URN, "chat", first, preview=False, timeout_s=0))
+    assert made.id == again.id == "route/chat"
+    both = route_inputs(router, *digests)
+    diff = await route.diff(DiffRequest(run.context, made.id, URN, first, made.outputs, both))
+    assert diff.changed == ["revisions"]
+    await route.update(UpdateRequest(run.context, made.id, URN, first, made.outputs, both, preview=False, timeout_s=0))
+    read = await route.read(ReadRequest(run.context, made.id, URN, both, {}))
+    assert read.outputs["drift"] is False
+    await route.update(UpdateRequest(run.context, made.id, URN, both, made.outputs, first, preview=False, timeout_s=0))
+    async with ControlClient(router) as client:
+        assert list((await client.get("chat")).table["revisions"]) == [digests[0]]
+    await route.delete(DeleteRequest(run.context, made.id, URN, first, {}, timeout_s=0))
+    assert (await route.read(ReadRequest(run.context, made.id, URN, first, {}))).id == ""
+
+
+async def test_upstreams_changed_behind_our_back_are_drift(router: Path, tmp_path: Path) -> None:
+    run = Run(router, tmp_path, Folder(tmp_path / "evidence"))
+    route = Route()
+    inputs = route_inputs(router, "sha256:" + "1" * 64)
+    await route.create(CreateRequest(run.context, URN, "chat", inputs, preview=False, timeout_s=0))
+    elsewhere = inputs | {"revisions": [inputs["revisions"][0] | {"urls": ["http://127.0.0.1:9"]}]}
+    read = await route.read(ReadRequest(run.context, "route/chat", URN, elsewhere, {}))
+    diff = await route.diff(DiffRequest(run.context, "route/chat", URN, elsewhere, read.outputs, elsewhere))
+    assert diff.changed == ["revisions"]
