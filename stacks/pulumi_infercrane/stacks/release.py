@@ -5,7 +5,8 @@ in between makes the engine stop before the route is touched.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,72 +70,76 @@ def run(project: Project, config: StackConfig, request: Request, echo: Echo) -> 
 
     Raises:
         StackError: one of its kinds; the journal holds the reason.
+        KeyboardInterrupt: after the engine ended in good order.
     """
     as_of = _now()
-    with stack_lock(project.operations, f"infercrane {request.kind} of {project.qualified}") as lock:
-        journal = Journal(project.operations / "ops.sqlite")
-        try:
-            _close_interrupted(journal, project.qualified, echo)
-            operation = journal.begin(project.qualified, request.kind, _intent(project, config, request, as_of))
-            with _recorded(journal, operation):
-                return _steps(project, config, request, journal, operation, as_of, lock, echo)
-        finally:
-            journal.close()
+    with (
+        stack_lock(project.operations, f"infercrane {request.kind} of {project.qualified}") as lock,
+        closing(Journal(project.operations / "ops.sqlite")) as journal,
+    ):
+        _close_interrupted(journal, project.qualified, echo)
+        operation = journal.begin(project.qualified, request.kind, _intent(project, config, request, as_of))
+        with _recorded(journal, operation):
+            return _steps(_Run(project, config, request, as_of, journal, operation, lock, echo))
 
 
-class _recorded:  # noqa: N801 - used as a statement
+@dataclass(frozen=True)
+class _Run:
+    """One operation under way."""
+
+    project: Project
+    config: StackConfig
+    request: Request
+    as_of: str
+    journal: Journal
+    operation: Operation
+    lock: int
+    echo: Echo
+
+    def move(self, state: str, detail: Mapping[str, Any] | None = None) -> None:
+        self.journal.move(self.operation.id, state, detail)
+
+    def say(self, text: str) -> None:
+        self.echo(f"operation {self.operation.id}: {text}")
+
+
+@contextmanager
+def _recorded(journal: Journal, operation: Operation) -> Iterator[None]:
     """Whatever ends an operation early ends up in the journal, then goes on to the caller."""
-
-    def __init__(self, journal: Journal, operation: Operation) -> None:
-        self._journal, self._operation = journal, operation
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        state = "cancelled" if isinstance(error, KeyboardInterrupt) else "failed"
-        before = self._journal.get(self._operation.id).state
-        if state == "cancelled" and before in ("applied", "verifying"):
-            state = "failed"
-        if before == "applied":
-            self._journal.move(self._operation.id, "verifying")
-        self._journal.move(self._operation.id, state, {"error": str(error), "code": getattr(error, "code", "internal")})
+    try:
+        yield
+    except BaseException as error:
+        reached = journal.get(operation.id).state
+        if reached == "applied":
+            journal.move(operation.id, "verifying")
+        cancelled = isinstance(error, KeyboardInterrupt) and reached not in ("applied", "verifying")
+        detail = {"error": str(error), "code": getattr(error, "code", "internal")}
+        journal.move(operation.id, "cancelled" if cancelled else "failed", detail)
+        raise
 
 
-def _steps(
-    project: Project,
-    config: StackConfig,
-    request: Request,
-    journal: Journal,
-    operation: Operation,
-    as_of: str,
-    lock: int,
-    echo: Echo,
-) -> Result:
-    folder = project.operations / operation.id
-    engine = Engine(project, request.environment(as_of))
-    journal.move(operation.id, "planning")
-    echo(f"operation {operation.id}: preview")
-    preview = engine.preview(folder)
-    journal.move(operation.id, "planned", {"plan": digest_file(preview.plan), "changes": len(preview.changes)})
-    planned = _guard(project, preview)
+def _steps(run: _Run) -> Result:
+    engine = Engine(run.project, run.request.environment(run.as_of))
+    run.move("planning")
+    run.say("preview")
+    preview = engine.preview(run.project.operations / run.operation.id)
+    run.move("planned", {"plan": digest_file(preview.plan), "changes": len(preview.changes)})
+    planned = _guard(run.project, preview)
     _lint(preview, planned)
-    journal.move(operation.id, "approved", _approval(planned))
+    run.move("approved", _approval(planned))
     if preview.changes:
-        _apply(engine, preview, journal, operation, lock, echo)
-        journal.move(operation.id, "verifying")
-    live = verify(project, config.service, planned.fields["activeRevision"])
-    journal.move(operation.id, "succeeded", {"active": live.active, "generation": live.generation})
-    return _result(operation, planned, live, bool(preview.changes), project.place.ledger)
+        _apply(run, engine, preview)
+    live = verify(run.project, run.config.service, planned.fields["activeRevision"])
+    run.move("succeeded", {"active": live.active, "generation": live.generation})
+    return _result(run, planned, live, changed=bool(preview.changes))
 
 
-def _apply(engine: Engine, preview: Preview, journal: Journal, operation: Operation, lock: int, echo: Echo) -> None:
-    journal.move(operation.id, "applying", {"attempt": 1})
-    echo(f"operation {operation.id}: up, {len(preview.changes)} changes")
-    engine.up(preview.plan, preview.plan.parent, lambda line: echo(f"  {line}"), keep_open=[lock])
-    journal.move(operation.id, "applied")
+def _apply(run: _Run, engine: Engine, preview: Preview) -> None:
+    run.move("applying", {"attempt": 1})
+    run.say(f"up, {len(preview.changes)} changes")
+    engine.up(preview.plan, preview.plan.parent, lambda line: run.echo(f"  {line}"), keep_open=[run.lock])
+    run.move("applied")
+    run.move("verifying")
 
 
 @dataclass(frozen=True)
@@ -216,20 +221,20 @@ def _approval(planned: _Planned) -> dict[str, Any]:
     return {name: planned.fields.get(name, "") for name in names}
 
 
-def _result(operation: Operation, planned: _Planned, live: LiveService, changed: bool, ledger: Path) -> Result:
-    fields = planned.fields
-    decision = planned.outcome.decision
+def _result(run: _Run, planned: _Planned, live: LiveService, *, changed: bool) -> Result:
+    fields, decision = planned.fields, planned.outcome.decision
+    decision_id = fields.get("decisionId", "")
     return Result(
-        operation=operation.id,
+        operation=run.operation.id,
         verdict=fields.get("verdict", ""),
         action=fields.get("action", ""),
-        decision_id=fields.get("decisionId", ""),
+        decision_id=decision_id,
         reasons=tuple(fields.get("reasons") or ()),
         active_before=planned.old.get("activeRevision", ""),
         active_after=live.active,
         generation=live.generation,
         changed=changed,
-        record=decision.record if decision else recorded(ledger, fields.get("decisionId", "")),
+        record=decision.record if decision else recorded(run.project.place.ledger, decision_id),
     )
 
 
