@@ -1,12 +1,16 @@
 """Everything is bounded: probes L, the timers, and which paths exist (K1, K7)."""
 
 import asyncio
+import gc
 import json
+import socket
 
 import pytest
 
-from pulumi_infercrane.router.protocol.observer import Outcome
+from pulumi_infercrane.router.protocol.observer import Observer, Outcome
 from pulumi_infercrane.router.protocol.request import Limits
+from pulumi_infercrane.router.protocol.response import ResponseReader
+from pulumi_infercrane.router.relay.exchange import Exchange
 from pulumi_infercrane.router.relay.upstream import REST_S
 from tests.router.client import Client, chat, request
 from tests.router.conftest import R1, R2, Running, StartRouter, eventually, revision
@@ -336,3 +340,29 @@ async def test_R13_a_rested_connection_is_used_again(router: Running, client: Cl
     await asyncio.sleep(REST_S + 0.02)
     assert (await client.ask(chat())).whole
     assert upstream.connections == 1
+
+
+async def test_L5_exchanges_leave_nothing_behind(router: Running, client: Client, upstream: Upstream) -> None:
+    def alive() -> int:
+        return sum(isinstance(thing, (Exchange, ResponseReader, Observer)) for thing in gc.get_objects())
+
+    for _ in range(20):
+        assert (await client.ask(chat(stream=False))).whole
+    gc.collect()
+    gc.disable()
+    try:
+        before = alive()
+        for _ in range(200):
+            assert (await client.ask(chat(stream=False))).whole
+        assert alive() - before < 10
+    finally:
+        gc.enable()
+
+
+async def test_small_writes_are_not_delayed(router: Running, client: Client, upstream: Upstream) -> None:
+    upstream.script = Call.until_told
+    await client.send(chat())
+    await upstream.call()
+    (connection,) = router.parts.relay.clients
+    for transport in (connection.transport, connection._exchange._upstream.transport):
+        assert transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -1,1 +1,64 @@
-"""The data plane: an OpenAI-compatible streaming router that moves between revisions in one step."""
+"""The data plane: an OpenAI-compatible streaming router that moves between revisions in one step.
+
+    infercrane router serve --listen 127.0.0.1:8000 --control router.sock --state router/
+
+    async with ControlClient(Path("router.sock")) as router:
+        await router.put("chat", {"aliases": [...], "protocols": [...], "revisions": {...}}, if_match=None)
+        await router.flip("chat", Flip(expected_active="", to="sha256:…", decision_id="sha256:…"))
+
+| where | what |
+|---|---|
+| `table`, `schema`, `transitions` | the route table: values, strict reading, what a call makes of it |
+| `store`, `live` | tables on disk; applying a change: validate, persist, replace the routes in one assignment |
+| `routes` | the tables compiled for the request path; upstream keys and pools are bound here |
+| `protocol/` | HTTP and server-sent events on bytes, the model name in a body, the outcome of an answer |
+| `relay/` | client connection → dispatch → exchange → upstream connection; the timers |
+| `traffic`, `metrics`, `readiness` | what is in flight and what became of it |
+| `admin`, `control`, `calls`, `errors` | control protocol: server side, client side, and the values of both |
+| `server`, `addresses` | the process: listeners, signals, which addresses are acceptable |
+
+Admission (client keys, quotas, the queue of a service) belongs between `relay.dispatch.choose` and `Exchange.start`,
+as `admission` and `keys`; canary weights and balancing in `Routes`, read by `choose`; a mirror beside `Exchange`;
+exporters to other data planes in a folder `export/`, one module each.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.calls import DrainState, Flip
+    from pulumi_infercrane.router.control import Changed, ControlClient, LiveService
+    from pulumi_infercrane.router.errors import RouterError, RouterUnreachable
+    from pulumi_infercrane.router.server import Settings, serve
+
+__all__ = [
+    "Changed",
+    "ControlClient",
+    "DrainState",
+    "Flip",
+    "LiveService",
+    "RouterError",
+    "RouterUnreachable",
+    "Settings",
+    "serve",
+]
+
+_MODULES = {
+    "Changed": "control",
+    "ControlClient": "control",
+    "DrainState": "calls",
+    "Flip": "calls",
+    "LiveService": "control",
+    "RouterError": "errors",
+    "RouterUnreachable": "errors",
+    "Settings": "server",
+    "serve": "server",
+}
+
+if not TYPE_CHECKING:  # with it a type checker would believe any name
+
+    def __getattr__(name: str) -> Any:
+        """Names are imported when first used: a client of the control socket loads no event loop."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -16,6 +16,7 @@ RouterError
 ├── AddressRefused         the address may not be listened on
 ├── AddressTaken           another process listens there
 ├── RequestRefused         a client's request is answered by the router itself
+├── AnswerInvalid          an upstream broke HTTP; nothing more of its connection can be trusted
 ├── RouterUnreachable      no answer on the control socket
 └── UnexpectedAnswer       an answer outside the control protocol
 """
@@ -141,6 +142,13 @@ class RequestRefused(RouterError):
         self.status = status
         self.code = code
         self.close = close
+
+
+class AnswerInvalid(RouterError):
+    """An upstream's answer is not HTTP/1.x, or framed in a way that is not passed on, or more than one answer."""
+
+    code = "upstream_protocol"
+    status = 502
 
 
 class RouterUnreachable(RouterError):

@@ -36,6 +36,10 @@ class Binding:
     traffic: Traffic
     revision_header: bytes
 
+    def answer_headers(self, request_id: bytes, attempt: int) -> bytes:
+        """What every answer of a bound request carries."""
+        return b"%bX-InferCrane-Attempt: %d\r\nX-Request-Id: %b\r\n" % (self.revision_header, attempt, request_id)
+
     def next_endpoint(self) -> Endpoint:
         """Round robin."""
         self.traffic.turn += 1

@@ -19,12 +19,14 @@ REVISION = b"x-infercrane-revision"
 class Headers:
     """Headers in their order, and the first value of each name. Names for look-up are lower-case."""
 
-    __slots__ = ("_lines", "first", "repeated")
+    __slots__ = ("_lines", "first", "repeated", "size")
 
     def __init__(self) -> None:
         self.first: dict[bytes, bytes] = {}
         self.repeated: set[bytes] = set()
         """Names that occur more than once."""
+        self.size = 0
+        """Bytes on the wire, about."""
         self._lines: list[tuple[bytes, bytes, bytes]] = []
 
     def __len__(self) -> int:
@@ -33,6 +35,7 @@ class Headers:
     def add(self, name: bytes, value: bytes) -> None:
         """Append one line as received."""
         key = name.lower()
+        self.size += len(name) + len(value) + 4
         self._lines.append((key, name, value))
         if key in self.first:
             self.repeated.add(key)

@@ -7,13 +7,13 @@ from enum import Enum, StrEnum, auto
 import orjson
 
 from pulumi_infercrane.router.protocol.answers import Reading, Usage, read
-from pulumi_infercrane.router.protocol.sse import Event, EventReader, EventTooLong
+from pulumi_infercrane.router.protocol.sse import Event, EventReader
 
 MAX_DOCUMENT = 256 * 1024
 """Bytes of a not streamed answer that are kept to be read; of a larger one only the framing is known."""
 
 _ABORTED = frozenset({"abort", "error"})
-_PLAIN = re.compile(rb'[^"\\\x00-\x1f]+')
+_is_plain = re.compile(rb'[^"\\\x00-\x1f]+').fullmatch
 
 
 class Outcome(StrEnum):
@@ -60,23 +60,24 @@ class Observer:
         "_finished",
         "_kind",
         "_lost",
+        "_parsed_content",
+        "_parsed_events",
+        "_plain_events",
         "_prefix",
         "_size",
         "_suffix",
-        "content_events",
-        "data_events",
         "first_content_at",
         "usage",
     )
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.data_events = 0
-        """Data events so far, `[DONE]` included; what the gap timer watches."""
-        self.content_events = 0
         self.first_content_at: float | None = None
         """By `clock`, when the first text, reasoning or tool call came."""
         self.usage: Usage | None = None
         self._clock = clock
+        self._plain_events = 0
+        self._parsed_events = 0
+        self._parsed_content = 0
         self._kind = _Kind.UNKNOWN
         self._events = EventReader()
         self._document: list[bytes] = []
@@ -101,21 +102,30 @@ class Observer:
             self._kind = _Kind.OPAQUE
 
     @property
+    def data_events(self) -> int:
+        """Data events so far, `[DONE]` included; what the gap timer watches."""
+        return self._parsed_events + self._plain_events
+
+    @property
+    def content_events(self) -> int:
+        """Events with text, reasoning or a tool call."""
+        return self._parsed_content + self._plain_events
+
+    @property
     def streaming(self) -> bool:
         """Whether the body is an event stream."""
         return self._kind is _Kind.EVENTS
 
     def feed(self, piece: bytes) -> None:
         """Take a copy of body bytes. Never raises."""
-        prefix = self._prefix
+        prefix, suffix = self._prefix, self._suffix
         if (
             prefix
             and piece.startswith(prefix)
-            and piece.endswith(self._suffix)
-            and _PLAIN.fullmatch(piece, len(prefix), len(piece) - len(self._suffix))
+            and piece.endswith(suffix)
+            and _is_plain(piece, len(prefix), len(piece) - len(suffix))
         ):
-            self.data_events += 1
-            self.content_events += 1
+            self._plain_events += 1
         elif self._kind is _Kind.EVENTS:
             self._feed_events(piece)
         elif self._kind is _Kind.DOCUMENT:
@@ -145,18 +155,17 @@ class Observer:
 
     def _feed_events(self, piece: bytes) -> None:
         self._prefix = b""
-        try:
-            self._take_events(self._events.feed(piece))
-        except EventTooLong:
-            self._kind, self._lost = _Kind.OPAQUE, True
-            return
+        self._take_events(self._events.feed(piece))
         if self._events.pending:
             self._prefix = b""
+        if self._events.too_long:
+            self._kind, self._lost = _Kind.OPAQUE, True
+            self._events = EventReader()
 
     def _take_events(self, events: list[Event]) -> None:
         for event in events:
             self._prefix = b""
-            self.data_events += 1
+            self._parsed_events += 1
             if event.data != b"[DONE]":
                 self._take_event(event)
 
@@ -180,7 +189,7 @@ class Observer:
         self._finished.update(reading.finished)
         self.usage = reading.usage or self.usage
         if reading.content:
-            self.content_events += 1
+            self._parsed_content += 1
             if self.first_content_at is None:
                 self.first_content_at = self._clock()
 

@@ -60,6 +60,22 @@ class RequestReader:
     waits for `100 Continue`.
     """
 
+    __slots__ = (
+        "_body",
+        "_body_size",
+        "_continue",
+        "_fed_into_head",
+        "_head",
+        "_head_done",
+        "_headers",
+        "_limits",
+        "_parser",
+        "_request_done",
+        "_target",
+        "_upgrade_ignored",
+        "phase",
+    )
+
     def __init__(
         self,
         limits: Limits,
@@ -105,7 +121,6 @@ class RequestReader:
         self.phase = Phase.HEAD
         self._target = b""
         self._headers = Headers()
-        self._head_size = 0
         self._head = None
         self._body: list[bytes] = []
         self._body_size = 0
@@ -116,15 +131,13 @@ class RequestReader:
             raise _head_too_large()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head is not None:
-            return  # a trailer: it arrives here after the body
-        self._head_size += len(name) + len(value) + 4
-        if self._head_size > self._limits.head or len(self._headers) == self._limits.headers:
-            raise _head_too_large()
-        if b"_" not in name:  # upstreams that map names to variables take it for a dash
+        # trailers arrive here too, after the body; upstreams that map names to variables take `_` for a dash
+        if self._head is None and b"_" not in name:
             self._headers.add(name, value)
 
     def on_headers_complete(self) -> None:
+        if self._headers.size > self._limits.head or len(self._headers) > self._limits.headers:
+            raise _head_too_large()
         parser, target = self._parser, self._target
         path = target.partition(b"?")[0]
         head = Head(parser.get_method(), target, path, parser.get_http_version(), self._headers)
@@ -145,11 +158,12 @@ class RequestReader:
         self._body.append(piece)
 
     def on_message_complete(self) -> None:
-        if self._upgrade_ignored or self._head is None:
+        head = self._head
+        if self._upgrade_ignored or head is None:
             return
-        self.phase = Phase.IDLE
-        body, self._body = b"".join(self._body), []
-        self._request_done(Request(self._head, body, self._parser.should_keep_alive()))
+        body = b"".join(self._body)
+        self.phase, self._head, self._headers, self._body = Phase.IDLE, None, Headers(), []
+        self._request_done(Request(head, body, self._parser.should_keep_alive()))
 
     def _refuse_large_body(self, size: int) -> None:
         if size > self._limits.body:

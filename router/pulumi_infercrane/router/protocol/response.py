@@ -6,6 +6,7 @@ from http import HTTPStatus
 import httptools
 import orjson
 
+from pulumi_infercrane.router.errors import AnswerInvalid
 from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, Headers
 
 MAX_HEAD = 64 * 1024
@@ -13,10 +14,6 @@ MAX_HEAD = 64 * 1024
 _REPLACED = HOP_BY_HOP | {b"x-request-id"}
 _REPLACED_DECHUNKED = _REPLACED | {b"transfer-encoding"}
 _BODILESS = (204, 304)
-
-
-class BadAnswer(Exception):
-    """The upstream broke HTTP; nothing more of this connection can be trusted."""
 
 
 class ResponseReader:
@@ -33,6 +30,7 @@ class ResponseReader:
         "interim",
         "keep_alive",
         "on_body",
+        "over",
         "status",
         "surplus",
     )
@@ -42,6 +40,8 @@ class ResponseReader:
         self.status = 0
         self.headers = Headers()
         self.head_done = False
+        self.over = False
+        """Complete, or worse."""
         self.complete = False
         self.surplus = False
         """More came than one answer has: response splitting, or an upstream out of step."""
@@ -52,7 +52,7 @@ class ResponseReader:
         self._start_line = b""
         self._parser = httptools.HttpResponseParser(self)
         self.feed_body: Callable[[bytes], None] = self._parser.feed_data
-        """Takes body bytes once the head is done; sets `complete` and `surplus`, raises HttpParserError."""
+        """Takes body bytes once the head is done; sets `over`, raises HttpParserError."""
 
     def close(self) -> None:
         """Let go of the parser, which refers back to this reader."""
@@ -62,7 +62,7 @@ class ResponseReader:
         """Take bytes until the final head is complete; then the body bytes that came with it, not yet fed, else None.
 
         Raises:
-            BadAnswer: not HTTP/1.x, or framed in a way we do not pass on.
+            AnswerInvalid: not HTTP/1.x, or framed in a way we do not pass on.
         """
         self._held += data
         while (end := self._held.find(b"\r\n\r\n") + 4) > 3:
@@ -74,21 +74,21 @@ class ResponseReader:
                 return rest
             self._interim(head)
         if len(self._held) > MAX_HEAD:
-            raise BadAnswer("head too large")
+            raise AnswerInvalid("head too large")
         return None
 
     def feed(self, data: bytes) -> None:
         """Take body bytes.
 
         Raises:
-            BadAnswer: broken chunk framing, or more than one answer.
+            AnswerInvalid: broken chunk framing, or more than one answer.
         """
         if self.complete:
             self.surplus = self.surplus or bool(data)
         elif data:
             self._feed(data)
         if self.surplus:
-            raise BadAnswer("more than one answer")
+            raise AnswerInvalid("more than one answer")
 
     @property
     def ends_at_eof(self) -> bool:
@@ -132,26 +132,26 @@ class ResponseReader:
 
     def on_message_complete(self) -> None:
         if self.status >= 200:
-            self.complete = True
+            self.complete = self.over = True
 
     def _feed(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            raise BadAnswer("switched protocols without being asked") from None
+            raise AnswerInvalid("switched protocols without being asked") from None
         except httptools.HttpParserError as error:
-            raise BadAnswer(str(error)) from None
+            raise AnswerInvalid(str(error)) from None
 
     def _interim(self, head: bytes) -> None:
         if self.status not in (100, 102, 103):
-            raise BadAnswer(f"unexpected interim answer {self.status}")
+            raise AnswerInvalid(f"unexpected interim answer {self.status}")
         if self.status == 103:
             self.interim.append(head)
 
     def _final(self, head: bytes) -> None:
         coding = self.headers.first.get(b"transfer-encoding", b"chunked")
         if b"transfer-encoding" in self.headers.repeated or coding.strip().lower() != b"chunked":
-            raise BadAnswer("a transfer coding other than chunked")
+            raise AnswerInvalid("a transfer coding other than chunked")
         self.head_done = True
         self.complete = self.complete or self.status in _BODILESS
         self._start_line = head[: head.index(b"\r\n")].partition(b" ")[2]

@@ -15,12 +15,10 @@ class Event(NamedTuple):
     data: bytes
 
 
-class EventTooLong(Exception):
-    """An unfinished event exceeds MAX_PENDING."""
-
-
 class EventReader:
     """Line endings may be LF, CRLF or CR; comments and unknown fields are skipped."""
+
+    __slots__ = ("_begun", "_data", "_line", "_name", "_size")
 
     def __init__(self) -> None:
         self._line = b""
@@ -34,18 +32,17 @@ class EventReader:
         """Whether part of an event is held back."""
         return bool(self._line or self._data or self._name)
 
-    def feed(self, piece: bytes) -> list[Event]:
-        """Events completed by this piece.
+    @property
+    def too_long(self) -> bool:
+        """Whether the unfinished event exceeds MAX_PENDING: the rest of the stream cannot be observed."""
+        return len(self._line) + self._size > MAX_PENDING
 
-        Raises:
-            EventTooLong: the rest of the stream cannot be observed.
-        """
+    def feed(self, piece: bytes) -> list[Event]:
+        """Events completed by this piece; check `too_long` afterwards."""
         lines = (self._line + piece).splitlines(keepends=True)
         # a lone CR at the end may be the first half of CRLF
         self._line = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
         events = [event for line in lines if (event := self._take(line.rstrip(b"\r\n"))) is not None]
-        if len(self._line) + self._size > MAX_PENDING:
-            raise EventTooLong
         return events
 
     def end(self) -> list[Event]:

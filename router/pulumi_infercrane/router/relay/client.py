@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import struct
-from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from pulumi_infercrane.router.errors import RequestRefused
@@ -22,13 +22,31 @@ MAX_BACKLOG = 64 * 1024
 class ClientConnection(asyncio.Protocol):
     """Reading from the client is never paused: paused, its departure would not be seen."""
 
+    __slots__ = (
+        "_backlog",
+        "_deaf",
+        "_exchange",
+        "_peer",
+        "_phase",
+        "_phase_since",
+        "_reader",
+        "_relay",
+        "_served",
+        "_waiting",
+        "closing",
+        "stalled_since",
+        "transport",
+        "write",
+    )
+
     transport: asyncio.Transport
+    write: Callable[[bytes], None]
 
     def __init__(self, relay: "Relay") -> None:
         self._relay = relay
         self._reader = RequestReader(relay.limits, relay.refuse_head, self._on_request, self._on_continue)
         self._exchange: Exchange | None = None
-        self._waiting: deque[Request | RequestRefused] = deque()
+        self._waiting: list[Request | RequestRefused] = []
         self._backlog = 0
         self._deaf = False
         """Nothing more is read from this client; the connection is about to end."""
@@ -150,7 +168,7 @@ class ClientConnection(asyncio.Protocol):
         while self._waiting and self._exchange is None and self.stalled_since is None:
             if self.transport.is_closing():
                 return
-            item = self._waiting.popleft()
+            item = self._waiting.pop(0)
             if isinstance(item, RequestRefused):
                 self._refuse(item, self._relay.request_id(None), close=True)
                 return

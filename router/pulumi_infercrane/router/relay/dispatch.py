@@ -53,14 +53,6 @@ class Bound(NamedTuple):
             body,
         )
 
-    def answer_headers(self, attempt: int) -> bytes:
-        """What every answer of a bound request carries."""
-        return b"%bX-InferCrane-Attempt: %d\r\nX-Request-Id: %b\r\n" % (
-            self.binding.revision_header,
-            attempt,
-            self.request_id,
-        )
-
 
 def refuse_path(head: Head) -> None:
     """The allow-list.

@@ -47,6 +47,7 @@ class Exchange:
 
     __slots__ = (
         "_attempt",
+        "_binding",
         "_bound",
         "_client",
         "_clock",
@@ -58,13 +59,17 @@ class Exchange:
         "_pieces",
         "_progress_at",
         "_reader",
+        "_request_id",
         "_upstream",
         "started_at",
     )
 
     def __init__(self, bound: Bound, client: Client, clock: Callable[[], float]) -> None:
         self.started_at = clock()
-        self._bound = bound
+        self._bound: Bound | None = bound
+        """Let go when it is sent: its body may be large, and it is never sent again."""
+        self._binding = bound.binding
+        self._request_id = bound.request_id
         self._client = client
         self._clock = clock
         self._observer = Observer(clock)
@@ -80,8 +85,8 @@ class Exchange:
 
     def start(self) -> None:
         """Send the request on a pooled connection, or dial."""
-        self._bound.binding.traffic.open.add(self)
-        endpoint = self._bound.binding.next_endpoint()
+        self._binding.traffic.open.add(self)
+        endpoint = self._binding.next_endpoint()
         connection = endpoint.pool.take()
         if connection is not None:
             self._begin(connection, endpoint)
@@ -94,7 +99,7 @@ class Exchange:
         """The head is complete, or body bytes came that cannot go out as they are: send them.
 
         Raises:
-            BadAnswer: nothing of `rest` was sent.
+            AnswerInvalid: nothing of `rest` was sent.
         """
         head = b"" if self._head_sent else self._head(reader)
         reader.feed(rest)
@@ -110,7 +115,7 @@ class Exchange:
 
     def pass_on_interim(self, reader: ResponseReader) -> None:
         """103 heads go to clients that may know them."""
-        if self._bound.request.head.version == "1.1":
+        if self._pieces is None:
             self._client.write(b"".join(reader.interim))
         reader.interim.clear()
 
@@ -160,7 +165,7 @@ class Exchange:
         """End the exchange when one of its timers has run out."""
         stalled = self._client.stalled_since
         if stalled is not None:
-            if now - stalled > self._bound.binding.timers.client_stall_s:
+            if now - stalled > self._binding.timers.client_stall_s:
                 self._break(Outcome.CLIENT_CANCELLED)
             return
         if self._observer.data_events != self._events_seen:
@@ -178,7 +183,7 @@ class Exchange:
 
     def _check_silence(self, seconds: float) -> None:
         """A whole answer has only the first-byte timer, a stream also the one between data events."""
-        timers = self._bound.binding.timers
+        timers = self._binding.timers
         if not self._head_sent:
             if self._upstream is not None and seconds > timers.first_byte_s:
                 self._refuse(Outcome.FIRST_BYTE_TIMEOUT, 504, "the upstream did not begin to answer in time")
@@ -189,7 +194,7 @@ class Exchange:
             self._break(Outcome.IDLE_TIMEOUT)
 
     async def _dial(self, chosen: Endpoint) -> None:
-        binding = self._bound.binding
+        binding = self._binding
         others = [endpoint for endpoint in binding.endpoints if endpoint is not chosen]
         for endpoint in [chosen, *others][:MAX_ATTEMPTS]:
             try:
@@ -206,10 +211,14 @@ class Exchange:
         self._refuse(Outcome.CONNECT_FAILED, 503, "no upstream of the revision takes connections")
 
     def _begin(self, connection: UpstreamConnection, endpoint: Endpoint) -> None:
+        bound, self._bound = self._bound, None
+        if bound is None:
+            connection.abort()
+            return
         self._upstream = connection
         self._progress_at = self._clock()
         on_body = self._observer.feed if self._pieces is None else self._keep_piece
-        self._reader = connection.begin(self, self._bound.message(endpoint, self._attempt), on_body)
+        self._reader = connection.begin(self, bound.message(endpoint, self._attempt), on_body)
         if self._client.stalled_since is not None:
             connection.transport.pause_reading()
 
@@ -222,7 +231,7 @@ class Exchange:
     def _head(self, reader: ResponseReader) -> bytes:
         values = reader.headers.first
         self._observer.begin(values.get(b"content-type", b""), values.get(b"content-encoding", b""))
-        added = self._bound.answer_headers(self._attempt)
+        added = self._answer_headers()
         if self._observer.streaming:
             added += b"X-Accel-Buffering: no\r\n"
             if b"cache-control" not in values:
@@ -230,6 +239,9 @@ class Exchange:
         if self._client.closing or reader.ends_at_eof:
             added += b"Connection: close\r\n"
         return reader.head(added, dechunked=self._pieces is not None)
+
+    def _answer_headers(self) -> bytes:
+        return self._binding.answer_headers(self._request_id, self._attempt)
 
     def _outcome(self, *, whole: bool) -> Outcome:
         status = self._reader.status if self._reader is not None else 0
@@ -241,7 +253,9 @@ class Exchange:
 
     def _refuse(self, outcome: Outcome, status: int, message: str) -> None:
         if self._finish(outcome):
-            self._client.answer_error(status, _CODES[outcome], message, self._bound.answer_headers(self._attempt))
+            self._client.answer_error(
+                status, _CODES[outcome], message, self._binding.answer_headers(self._request_id, self._attempt)
+            )
 
     def _break(self, outcome: Outcome) -> None:
         unframed = self._pieces is not None or (self._reader is not None and self._reader.ends_at_eof)
@@ -253,7 +267,7 @@ class Exchange:
         if self._finished:
             return False
         self._finished = True
-        traffic = self._bound.binding.traffic
+        traffic = self._binding.traffic
         traffic.open.discard(self)
         traffic.record(outcome, self._observer, self.started_at)
         dialing, self._dialing = self._dialing, None

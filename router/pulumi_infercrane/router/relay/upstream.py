@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import httptools
 
-from pulumi_infercrane.router.protocol.response import BadAnswer, ResponseReader
+from pulumi_infercrane.router.errors import AnswerInvalid
+from pulumi_infercrane.router.protocol.response import ResponseReader
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.relay.exchange import Exchange
@@ -30,7 +31,7 @@ class Address(NamedTuple):
 class UpstreamConnection(asyncio.Protocol):
     """Carries one exchange at a time; between two it waits in its pool."""
 
-    __slots__ = ("_exchange", "_reader", "_write", "idle_until", "pool", "rests_until", "transport")
+    __slots__ = ("_exchange", "_reader", "_relaying", "_write", "idle_until", "pool", "rests_until", "transport")
 
     transport: asyncio.Transport
 
@@ -40,6 +41,8 @@ class UpstreamConnection(asyncio.Protocol):
         self.rests_until = 0.0
         self._exchange: Exchange | None = None
         self._reader: ResponseReader | None = None
+        self._relaying: ResponseReader | None = None
+        """The reader again, once bytes go straight to the client."""
         self._write: Callable[[bytes], None] | None = None
 
     @property
@@ -57,6 +60,7 @@ class UpstreamConnection(asyncio.Protocol):
     def relay_to(self, write: Callable[[bytes], None]) -> None:
         """From now on received bytes go to `write` as they are."""
         self._write = write
+        self._relaying = self._reader
 
     def release(self) -> None:
         """The answer is complete: wait for the next exchange, or close."""
@@ -73,7 +77,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _end(self) -> ResponseReader | None:
         reader = self._reader
-        self._exchange = self._reader = self._write = None
+        self._exchange = self._reader = self._relaying = self._write = None
         if reader is not None:
             reader.close()
         return reader
@@ -83,20 +87,26 @@ class UpstreamConnection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
 
     def data_received(self, data: bytes) -> None:
-        write, reader = self._write, self._reader
-        if write is None or reader is None:
+        reader, write = self._relaying, self._write
+        if reader is None or write is None:
             self._before_body(data)
             return
+        feed = reader.feed_body  # called from a local: a method call on a slot is slow in CPython 3.11
         try:
-            reader.feed_body(data)
+            feed(data)
         except httptools.HttpParserError:
             self._fail()
             return
+        if reader.over:
+            self._last(reader, write, data)
+        else:
+            write(data)
+
+    def _last(self, reader: ResponseReader, write: Callable[[bytes], None], data: bytes) -> None:
         if reader.surplus:
             self._fail()
-            return
-        write(data)
-        if reader.complete and self._exchange is not None:
+        elif self._exchange is not None:
+            write(data)
             self._exchange.answer_complete()
 
     def eof_received(self) -> None:
@@ -121,7 +131,7 @@ class UpstreamConnection(asyncio.Protocol):
                 exchange.pass_on_interim(reader)
             if rest is not None:
                 exchange.pass_on(reader, rest)
-        except BadAnswer:
+        except AnswerInvalid:
             self._fail()
 
     def _fail(self) -> None:
