@@ -111,8 +111,11 @@ class TableStore:
             return None
         recovered = replace(previous, generation=previous.generation + 2)
         _log.error("serving the table before it: active %s, now generation %s", previous.active, recovered.generation)
-        self._set_aside(service)
-        self.save(recovered)
+        try:
+            self._set_aside(service)
+            self.save(recovered)
+        except (StateNotWritten, OSError) as error:
+            _log.error("the recovered table is not on disk: %s", error)
         return recovered
 
     def _set_aside(self, service: str) -> None:

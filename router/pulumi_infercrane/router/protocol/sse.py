@@ -42,8 +42,7 @@ class EventReader:
         lines = (self._line + piece).splitlines(keepends=True)
         # a lone CR at the end may be the first half of CRLF
         self._line = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
-        events = [event for line in lines if (event := self._take(line.rstrip(b"\r\n"))) is not None]
-        return events
+        return [event for line in lines if (event := self._take(line.rstrip(b"\r\n"))) is not None]
 
     def end(self) -> list[Event]:
         """What is left when the body ends without a blank line."""

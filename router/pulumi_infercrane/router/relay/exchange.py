@@ -151,13 +151,13 @@ class Exchange:
     def pause(self) -> None:
         """The client does not keep up."""
         if self._upstream is not None:
-            self._upstream.transport.pause_reading()
+            self._upstream.pause()
 
     def resume(self) -> None:
         """The client reads again."""
         if self._upstream is not None:
             self._progress_at = self._clock()
-            self._upstream.transport.resume_reading()
+            self._upstream.resume()
 
     # called by the sweep and by draining
 
@@ -220,7 +220,7 @@ class Exchange:
         on_body = self._observer.feed if self._pieces is None else self._keep_piece
         self._reader = connection.begin(self, bound.message(endpoint, self._attempt), on_body)
         if self._client.stalled_since is not None:
-            connection.transport.pause_reading()
+            connection.pause()
 
     def _keep_piece(self, piece: bytes) -> None:
         """For HTTP/1.0 clients, who do not know chunks."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 import re
 import secrets
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from pulumi_infercrane.router.relay.client import ClientConnection
 from pulumi_infercrane.router.relay.dispatch import Bound, choose, refuse_path
 from pulumi_infercrane.router.routes import Compiler, Routes
 from pulumi_infercrane.router.traffic import TrafficBook
+
+_log = logging.getLogger(__name__)
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _UNROUTABLE = frozenset({"no_route", "no_upstream"})
@@ -106,7 +109,10 @@ class Relay:
         """Run the timers of all connections: one pass per `sweep_s` instead of a timer per event."""
         while True:
             await asyncio.sleep(self.timers.sweep_s)
-            self.sweep()
+            try:
+                self.sweep()
+            except Exception:  # noqa: BLE001 - a fault in one connection must not end the timers of all
+                _log.exception("sweep failed")
 
     def sweep(self) -> None:
         now = self.clock()

@@ -62,6 +62,16 @@ class UpstreamConnection(asyncio.Protocol):
         self._write = write
         self._relaying = self._reader
 
+    def pause(self) -> None:
+        """Take no more bytes from the upstream for now."""
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Take bytes again."""
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+
     def release(self) -> None:
         """The answer is complete: wait for the next exchange, or close."""
         reader = self._end()
