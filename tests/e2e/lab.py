@@ -209,13 +209,14 @@ class Lab:
         return next(name for name, revision in self.status()["revisions"].items() if revision["digest"] == digest)
 
     def processes(self) -> set[int]:
-        """Every process that belongs to this lab."""
-        marker = os.fsencode(str(self.folder))
-        found = set()
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid() and marker in _command_line(entry):
-                found.add(int(entry.name))
-        return found
+        """Every process that was started for this lab: it names the lab's folder, or runs in it."""
+        mine = str(self.folder)
+        running = [entry for entry in Path("/proc").glob("[0-9]*") if int(entry.name) != os.getpid()]
+        return {int(entry.name) for entry in running if mine in _command_line(entry) or mine in _working_folder(entry)}
+
+    def servers(self) -> list[int]:
+        """The model servers among them."""
+        return [pid for pid in self.processes() if "--model" in _command_line(Path(f"/proc/{pid}"))]
 
     def close(self) -> None:
         for place in (self.folder / "s").glob("*.*"):
@@ -244,8 +245,15 @@ def free_port() -> int:
         return port
 
 
-def _command_line(process: Path) -> bytes:
+def _command_line(process: Path) -> str:
     try:
-        return (process / "cmdline").read_bytes()
+        return (process / "cmdline").read_text(errors="replace")
     except OSError:
-        return b""
+        return ""
+
+
+def _working_folder(process: Path) -> str:
+    try:
+        return str((process / "cwd").readlink())
+    except OSError:
+        return ""

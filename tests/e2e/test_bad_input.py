@@ -130,8 +130,8 @@ def test_a_ledger_with_a_broken_chain(lab: Lab) -> None:
     ledger: Path = lab.place.ledger
     ledger.write_text(ledger.read_text().replace('"bootstrap"', '"promotion"', 1))
     lab.declare(revisions | {"r2": lab.revision("tiny-b")}, "r2")
-    refused(lab, "ledger", "line 1")
-    assert "line 1" in lab.infercrane("doctor", "-s", STACK, code=1).text
+    refused(lab, "ledger.jsonl:1: the chain is broken")
+    assert "ledger.jsonl:1" in lab.infercrane("doctor", "-s", STACK, code=1).text
 
 
 def test_a_missing_passphrase(lab: Lab) -> None:

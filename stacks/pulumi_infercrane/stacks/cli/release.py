@@ -1,6 +1,7 @@
 """`infercrane release …`: what serves, and why."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,8 @@ def status(stack: str | None, directory: Path, as_json: bool) -> None:
     decision = document["decision"]
     if decision:
         click.echo(f"last decision {decision['decision_id'][7:19]}: {decision['verdict']}, {decision['first_reason']}")
+    if document["problem"]:
+        click.echo(f"last decision unknown: {document['problem']}")
 
 
 @command.command("history")
@@ -117,9 +120,7 @@ async def _status(chosen: Chosen) -> dict[str, Any]:
             live = await router.get(config.service)
     except RouterError as error:
         raise RouterProblem(f"the router of {config.service} cannot be asked: {error}") from error
-    last = None
-    for last in _decisions(chosen):  # noqa: B007 - the last one is what is wanted
-        pass
+    decision, problem = _last_decision(chosen)
     return {
         "service": config.service,
         "active": config.name_of(live.active),
@@ -134,5 +135,14 @@ async def _status(chosen: Chosen) -> dict[str, Any]:
             }
             for digest, entry in live.table["revisions"].items()
         },
-        "decision": last,
+        "decision": decision,
+        "problem": problem,
     }
+
+
+def _last_decision(chosen: Chosen) -> tuple[Mapping[str, Any] | None, str]:
+    """The last decision, or why it cannot be read: what serves must be shown even then."""
+    try:
+        return next(iter(deque(_decisions(chosen), maxlen=1)), None), ""
+    except StackError as error:
+        return None, str(error)
