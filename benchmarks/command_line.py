@@ -107,9 +107,8 @@ def many_revisions(lab: Lab) -> list[Row]:
     """A preview with 2 and with 50 declared revisions: the growth per revision should not grow itself."""
     figures = {}
     for count in (2, 26, 50):
-        declared = {f"r{n}": lab.revision(max_concurrency=n) for n in range(1, count + 1)}
-        declared |= {"r1": lab.revision(), "r2": lab.revision(max_concurrency=4)}
-        declared.pop("r4", None)
+        declared = {"r1": lab.revision(), "r2": lab.revision(max_concurrency=4)}
+        declared |= {f"r{n}": lab.revision(max_context_len=512 + n) for n in range(3, count + 1)}
         lab.declare(declared, "r2")
         figures[count] = median(lambda: lab.pulumi("preview", "--stack", STACK), rounds=3)
     first, second = figures[26] - figures[2], figures[50] - figures[26]

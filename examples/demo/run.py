@@ -88,12 +88,12 @@ class Teller:
             active_before=result["active_before"],
             active_after=result["active_after"],
             seconds=round(time.monotonic() - before, 1),
-            reasons=result["reasons"],
+            reasons=[*result["reasons"], *_not_counted(result["record"])],
             record=result["record"],
         )
         self.steps.append(step)
         print(f"        → {step.verdict}; {step.active_after} serves ({step.seconds} s)")
-        for reason in [*step.reasons[:4], *_not_counted(step.record)]:
+        for reason in step.reasons[:6]:
             print(f"          {reason}")
         return step
 
@@ -139,17 +139,26 @@ def _report(engine_version: str, teller: Teller, traffic: Traffic) -> dict[str, 
 def _table(report: dict[str, Any]) -> None:
     client = report["client"]
     total = max(client["requests"], 1)
-    print(f"\n{'step':24}{'candidate':11}{'verdict':23}{'serves':8}deciding rule")
-    for step in report["steps"]:
-        reason = step["reasons"][0] if step["reasons"] else ""
-        print(f"{step['name']:24}{step['candidate']:11}{step['verdict']:23}{step['active_after']:8}{reason[:96]}")
-    print(f"\n{'revision':12}traffic share")
+    print(f"\n{'step':20}{'serves':8}{'verdict':23}{'deciding rule':27}estimate [bounds] against limit")
+    for step, decision in zip(report["steps"], report["decisions"], strict=True):
+        rule, bounds = _deciding(step, decision)
+        print(f"{step['name']:20}{step['active_after']:8}{step['verdict']:23}{rule:27}{bounds}")
+    print(f"\n{'revision':20}traffic share")
     for name, count in sorted(client["revisions_seen"].items()):
-        print(f"{name:12}{count / total:6.1%}  ({count} of {client['requests']} answers)")
+        print(f"{name:20}{count / total:6.1%}  ({count} of {client['requests']} answers)")
     print(
         f"\nclient: {client['requests']} streams, {client['failed']} failed, {client['truncated']} truncated, "
         f"{client['streams_open_at_flip']} open across the flip to r2"
     )
+
+
+def _deciding(step: dict[str, Any], decision: dict[str, Any]) -> tuple[str, str]:
+    """The rule the first reason is about, and its figures; a reason without a rule stands for itself."""
+    first = step["reasons"][0]
+    rule = next((rule for rule in decision["rules"] if first.startswith(f"{rule['rule']}:")), None)
+    if rule is None or "lo" not in rule:
+        return first.partition(":")[0], first.partition(": ")[2][:70]
+    return rule["rule"], f"{rule['estimate']:.3g} [{rule['lo']:.3g}, {rule['hi']:.3g}] against {rule['limit']:.3g}"
 
 
 def _end(report: dict[str, Any], seconds: float) -> None:

@@ -31,6 +31,15 @@ EXPECTED = {
 }
 """Verdict and active revision after each step. The demo fails when reality differs; it never asserts a latency."""
 
+REASONS = {
+    "r2 unmeasured": "no_evidence",
+    "r3 measured": "quality.basics: margin_exceeded",
+    "r4 measured": "more pairs needed",
+    "r4, evidence of r2": "not counted",
+    "r4, edited file": "tampered",
+}
+"""What must be among the reasons of a step."""
+
 
 def tell(teller: "Teller", manifest: Mapping[str, Any]) -> Traffic:
     """Run the story; returns the client, still streaming."""
@@ -109,14 +118,26 @@ def names(teller: "Teller") -> dict[str, str]:
 
 def unexpected(report: Mapping[str, Any]) -> list[str]:
     """What differs from the promise, in words."""
-    found = [
-        f"{step['name']}: {step['verdict']}, {step['active_after']} serves"
-        for step in report["steps"]
-        if (step["verdict"], step["active_after"]) != EXPECTED[step["name"]]
+    steps = {step["name"]: step for step in report["steps"]}
+    found = [f"{name}: did not happen" for name in EXPECTED if name not in steps]
+    found += [
+        f"{name}: {step['verdict']}, {step['active_after']} serves"
+        for name, step in steps.items()
+        if (step["verdict"], step["active_after"]) != EXPECTED[name]
     ]
-    client = report["client"]
-    bad = {"failed": client["failed"], "truncated": client["truncated"]}
-    found += [f"{count} requests {what}" for what, count in bad.items() if count]
+    found += [
+        f"{name}: no reason says {text!r}"
+        for name, text in REASONS.items()
+        if name in steps and text not in " ".join(steps[name]["reasons"])
+    ]
+    return found + _wrong_for_the_client(report["client"])
+
+
+def _wrong_for_the_client(client: Mapping[str, Any]) -> list[str]:
+    found = [f"{client[what]} requests {what}" for what in ("failed", "truncated") if client[what]]
+    found += [f"{name} answered nothing" for name in ("r1", "r2") if not client["revisions_seen"].get(name)]
+    if set(client["revisions_seen"]) - {"r1", "r2"}:
+        found.append("a revision that was never promoted answered")
     if not client["streams_open_at_flip"]:
         found.append("no stream was open across the flip")
     return found

@@ -38,7 +38,8 @@ class Traffic:
 
     def __post_init__(self) -> None:
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._broken: Exception | None = None
+        self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -47,15 +48,17 @@ class Traffic:
         """Let open streams finish, then end."""
         self._stop.set()
         self._thread.join()
+        if self._broken:
+            raise self._broken
 
     def report(self) -> dict[str, object]:
-        done = [stream for stream in self.streams if stream.outcome != "open"]
-        outcomes = Counter(stream.outcome for stream in done)
+        """Every stream that was begun; call it after `stop`."""
+        outcomes = Counter(stream.outcome for stream in self.streams)
         return {
-            "requests": len(done),
-            "failed": outcomes["failed"],
+            "requests": len(self.streams),
+            "failed": outcomes["failed"] + outcomes["open"],
             "truncated": outcomes["truncated"],
-            "revisions_seen": dict(Counter(stream.revision for stream in done)),
+            "revisions_seen": dict(Counter(stream.revision for stream in self.streams)),
         }
 
     def open_across(self, before: str, after: str) -> int:
@@ -66,6 +69,12 @@ class Traffic:
         return sum(
             s.revision == before and s.started < first < s.ended and s.outcome == "complete" for s in self.streams
         )
+
+    def _serve(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except Exception as error:  # noqa: BLE001 - whatever ends the client must end the demo
+            self._broken = error
 
     async def _run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=120)

@@ -1,11 +1,13 @@
 """Wrong input on the real engine: a clear error with the way out; nothing changed, nothing lost."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.lab import STACK, Lab, taken_port
+from pulumi_infercrane.guard import seal
+from tests.e2e.lab import STACK, Lab, free_port, taken_port
 
 pytestmark = [pytest.mark.engine, pytest.mark.runtime]
 
@@ -19,12 +21,14 @@ def serving(lab: Lab) -> dict[str, object]:
 
 
 def refused(lab: Lab, *expected: str, code: int = 1) -> None:
-    """`infercrane up` fails, says why and the way out, and r1 goes on serving."""
+    """`infercrane up` fails, says why and the way out; r1 goes on serving, and no decision was recorded."""
+    decisions = lab.place.ledger.read_text()
     answer = lab.infercrane("up", "-s", STACK, code=code)
     for text in expected:
         assert text in answer.text, answer.text
     assert "Traceback" not in answer.text
     assert lab.served_by() == "r1"
+    assert lab.place.ledger.read_text() == decisions
 
 
 def test_the_active_revision_is_removed_from_the_program(lab: Lab) -> None:
@@ -65,6 +69,18 @@ def other_model(path: str, sha256: str | None = None) -> Callable[[Lab], dict[st
         return revision | {"model": model | ({"sha256": sha256} if sha256 else {})}
 
     return declare
+
+
+def test_a_plan_that_would_restart_what_serves_is_refused(lab: Lab) -> None:
+    serving(lab)
+    lab.declare({"r1": lab.revision() | {"port": free_port()}})
+    refused(lab, "the plan would", "r1-", "which serves or is kept for a rollback")
+
+
+def test_a_plan_that_would_restart_the_router_is_refused(lab: Lab) -> None:
+    serving(lab)
+    lab.declare({"r1": lab.revision()}, router={"listen": f"127.0.0.1:{free_port()}"})
+    refused(lab, "the plan would", "chat-router", "which serves or is kept for a rollback")
 
 
 def test_a_model_file_that_is_not_there(lab: Lab) -> None:
@@ -150,16 +166,29 @@ def test_a_missing_passphrase(lab: Lab) -> None:
         (lambda path: path.write_text("not json"), "not_json"),
         (lambda path: path.write_text(path.read_text().replace('"schema"', '"x": NaN, "schema"', 1)), "non_finite"),
         (lambda path: path.write_bytes(path.read_bytes()[:100]), "not_json"),
+        (lambda path: edit(path.with_name(path.name.replace(".evidence.json", ".benchmark.jsonl"))), "tampered"),
+        (lambda path: relabel(path, "sha256:" + "0" * 64), "binding"),
     ],
-    ids=["not JSON", "NaN", "truncated"],
+    ids=["not JSON", "NaN", "truncated", "edited after measuring", "of another revision"],
 )
 def test_evidence_that_cannot_be_read_does_not_count(lab: Lab, change: Callable[[Path], object], expected: str) -> None:
     revisions = serving(lab)
     lab.declare(revisions | {"r2": lab.revision(max_concurrency=4)}, "r2")
     lab.up(code=4)
     lab.collect()
-    for path in lab.evidence.rglob("*-candidate-*.evidence.json"):
+    for path in list(lab.evidence.rglob("*-candidate-*.evidence.json")):
         change(path)
     result = lab.up(code=4)
     assert result["active_after"] == "r1"
     assert expected in str(result["record"])
+
+
+def edit(path: Path) -> None:
+    path.write_text(path.read_text().replace('"outcome":"complete"', '"outcome":"truncated"', 1))
+
+
+def relabel(path: Path, digest: str) -> None:
+    """The envelope of one revision, offered for another."""
+    envelope = json.loads(path.read_text())
+    envelope["subject"]["revision_digest"] = digest
+    path.write_text(json.dumps(seal(envelope)))

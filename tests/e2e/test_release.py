@@ -126,12 +126,39 @@ def test_a_route_moved_by_hand_is_noticed_and_no_decision_is_claimed_for_it(lab:
     assert lab.served_by() == "r1"
 
 
-def test_a_revision_that_is_no_longer_declared_is_drained_and_stopped(lab: Lab) -> None:
+def test_a_previous_revision_that_is_no_longer_declared_is_drained_and_stopped(lab: Lab) -> None:
     revisions = lab.promoted()
     lab.declare({"r2": revisions["r2"]}, "r2")
     lab.up()
     assert set(lab.status()["revisions"]) == {"r2"}
     assert lab.served_by() == "r2"
+    assert len(lab.servers()) == 1
+
+
+def test_a_candidate_that_fails_is_rejected_and_pulumi_up_stays_green(lab: Lab) -> None:
+    """A context too short for the traffic: it starts, it is healthy, and it refuses most requests."""
+    revisions = {"r1": lab.revision(), "r2": lab.revision(max_context_len=64)}
+    lab.declare({"r1": revisions["r1"]})
+    lab.up()
+    lab.declare(revisions, "r2")
+    lab.up(code=4)
+    lab.collect()
+    result = lab.up(code=3)
+    assert (result["verdict"], result["action"], result["active_after"]) == ("reject", "keep", "r1")
+    assert "limit_exceeded" in result["reasons"][0]
+    lab.pulumi("up", "--yes", "--stack", STACK)
+    assert lab.served_by() == "r1"
+    history = lab.infercrane("release", "history", "--json", "-s", STACK)
+    assert [record["verdict"] for record in json.loads(history.out)] == ["promote", "insufficient_evidence", "reject"]
+
+
+def test_destroying_a_service_in_use_needs_a_second_thought(lab: Lab) -> None:
+    lab.declare({"r1": lab.revision()})
+    lab.up()
+    answer = lab.pulumi("destroy", "--yes", "--stack", STACK, code=None)
+    assert answer.code != 0
+    assert "protected" in answer.text
+    assert lab.served_by() == "r1"
 
 
 def edit_one_result(evidence: Path) -> None:

@@ -1,6 +1,6 @@
 """A supervised local process as a Pulumi resource; it outlives the command that started it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
@@ -43,8 +43,3 @@ class Process(pulumi.CustomResource):
 def merged(opts: pulumi.ResourceOptions | None, **more: Any) -> pulumi.ResourceOptions:
     """The caller's options with ours on top."""
     return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(**more))
-
-
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what was not set."""
-    return {name: value for name, value in values.items() if value is not None}

@@ -8,11 +8,11 @@ say where something lies on one machine; the sha256 beside them says what it is.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
-from pulumi_infercrane.components import runtimes
+from pulumi_infercrane.components import providers, runtimes
 from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.evidence import revision_digest
 
@@ -76,7 +76,8 @@ class AcceleratorSpec(_Frozen):
 class PoolSpec(_Frozen):
     """Where a revision runs. It belongs to the revision: another pool is another revision, never a moved one."""
 
-    provider: Literal["local"] = "local"
+    provider: Annotated[str, AfterValidator(providers.known)] = "local"
+    """Name of a module in `components/providers/`."""
     region: Text = "local"
     accelerator: AcceleratorSpec = AcceleratorSpec()
 

@@ -12,7 +12,8 @@ from pulumi_infercrane.components.process import Process, merged
 from pulumi_infercrane.components.revision import RevisionSpec
 
 PROTOCOLS = ("chat", "completions", "embeddings", "responses")
-STOP_MARGIN_S = 5.0
+STOP_GRACE_S = 60.0
+"""How long a router that is stopped may finish its streams. Not a setting: changing it would restart the router."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Routing(pulumi.ComponentResource):
             host=host,
             port=int(port),
             readiness={"kind": "unix", "path": "/livez", "socket": str(place.control)},
-            stopGraceS=args.drain_s + STOP_MARGIN_S,
+            stopGraceS=STOP_GRACE_S,
             opts=merged(None, parent=self),
         )
         self.route = Route(

@@ -89,8 +89,9 @@ class InferenceService(pulumi.ComponentResource):
         routing = Routing(
             name, args.router, place=place, revisions=served, opts=merged(None, parent=self, depends_on=runtimes)
         )
-        last = merged(None, parent=self, depends_on=[*runtimes, routing, routing.route], retain_on_delete=True)
-        self.release = Release(name, _release_args(name, args, place), last)
+        after = [*runtimes, routing, routing.route]
+        opts = merged(None, parent=self, depends_on=after, protect=True, retain_on_delete=True)
+        self.release = Release(name, _release_args(name, args, place), opts)
         self.url = routing.url
         self.active_revision = self.release.active_revision.apply(lambda digest: names.get(digest, digest))
         self.previous_revision = self.release.previous_revision.apply(lambda digest: names.get(digest, digest))

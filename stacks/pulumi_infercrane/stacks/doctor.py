@@ -1,6 +1,7 @@
 """Compares the truths: installation, engine, router, ledger, journal. Changes nothing."""
 
 import asyncio
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Literal
 from pulumi_infercrane.guard import GuardError, Ledger
 from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.config import StackConfig
+from pulumi_infercrane.stacks.engine import MINIMUM
 from pulumi_infercrane.stacks.operations.journal import Journal
 from pulumi_infercrane.stacks.project import Project
 
@@ -62,8 +64,13 @@ def _engine() -> Iterator[Finding]:
         yield Finding("engine", "problem", "no `pulumi` on PATH", "install the Pulumi CLI")
         return
     answer = subprocess.run([found, "version"], capture_output=True, text=True, check=False, timeout=30)
-    state: State = "ok" if answer.returncode == 0 else "problem"
-    yield Finding("engine", state, f"pulumi {answer.stdout.strip() or answer.stderr.strip()}")
+    said = answer.stdout.strip() or answer.stderr.strip()
+    parts = re.match(r"v?(\d+)\.(\d+)\.(\d+)", said)
+    if parts is None or tuple(int(part) for part in parts.groups()) < MINIMUM:
+        needed = ".".join(map(str, MINIMUM))
+        yield Finding("engine", "problem", f"{found} is {said or 'of unknown version'}", f"install {needed} or newer")
+    else:
+        yield Finding("engine", "ok", f"pulumi {said}")
 
 
 def _provider() -> Iterator[Finding]:
@@ -121,7 +128,7 @@ def _ledger(project: Project, config: StackConfig, live: LiveService | RouterErr
     flipped_to = ""
     try:
         for entry in Ledger(project.place.ledger).entries():
-            if entry.decision["action"] in ("flip", "rollback"):
+            if entry.decision["action"] == "flip":
                 flipped_to = entry.decision["candidate"]
     except GuardError as error:
         yield Finding("ledger", "problem", str(error), "restore it from a copy; nothing is decided on a broken ledger")

@@ -19,6 +19,9 @@ from typing import Any, TextIO
 from pulumi_infercrane.stacks.errors import EngineError
 from pulumi_infercrane.stacks.project import Project
 
+MINIMUM = (3, 272, 0)
+"""The version of the Python SDK we depend on; the engine should not be older than it."""
+
 POLL_S = 0.05
 LAST_LINES = 20
 DEFEATING = ("PULUMI_DISABLE_REFRESH_BEFORE_UPDATE", "PULUMI_DISABLE_PROVIDER_PREVIEW", "PULUMI_SKIP_CHECKPOINTS")
@@ -70,7 +73,7 @@ class Engine:
     environment: Mapping[str, str]
     """Added to this process's own for every run."""
 
-    def preview(self, folder: Path) -> Preview:
+    def preview(self, folder: Path, keep_open: Sequence[int] = ()) -> Preview:
         """Preview, save the plan in `folder`, and return the steps.
 
         Raises:
@@ -79,7 +82,7 @@ class Engine:
         plan = folder / "plan.json"
         output = folder / "preview.json"
         arguments = ["preview", "--json", "--save-plan", str(plan)]
-        code = self._run(arguments, folder, output=output)
+        code = self._run(arguments, folder, output=output, keep_open=keep_open)
         document = _parse_preview(output)
         if code != 0:
             raise EngineError(
@@ -98,15 +101,6 @@ class Engine:
         code = self._run(arguments, folder, output=folder / "up.out", echo=echo, keep_open=keep_open)
         if code != 0:
             raise EngineError(_failure(folder / "up.out", folder / "up.err", code))
-
-    def outputs(self, folder: Path) -> Mapping[str, Any]:
-        """The stack's outputs."""
-        output = folder / "outputs.json"
-        code = self._run(["stack", "output", "--json"], folder, output=output)
-        if code != 0:
-            raise EngineError(_tail(folder / "outputs.err") or f"pulumi stack output ended with {code}")
-        outputs: dict[str, Any] = json.loads(output.read_text(encoding="utf-8") or "{}")
-        return outputs
 
     def _run(
         self,
@@ -150,7 +144,7 @@ def engine_path() -> str:
     """
     found = shutil.which("pulumi")
     if found is None:
-        raise EngineError("no `pulumi` on PATH: install the Pulumi CLI (3.250 or newer)")
+        raise EngineError(f"no `pulumi` on PATH: install the Pulumi CLI, {'.'.join(map(str, MINIMUM))} or newer")
     return found
 
 

@@ -122,7 +122,7 @@ def _steps(run: _Run) -> Result:
     engine = Engine(run.project, run.request.environment(run.as_of))
     run.move("planning")
     run.say("preview")
-    preview = engine.preview(run.project.operations / run.operation.id)
+    preview = engine.preview(run.project.operations / run.operation.id, keep_open=[run.lock])
     run.move("planned", {"plan": digest_file(preview.plan), "changes": len(preview.changes)})
     planned = _guard(run.project, preview)
     _lint(preview, planned)
@@ -182,15 +182,21 @@ def _old(step: Step) -> dict[str, Any]:
 def _lint(preview: Preview, planned: _Planned) -> None:
     """Nothing that serves, or is kept warm for a rollback, may be replaced or deleted by this plan.
 
+    A previous revision that is no longer declared is not kept: leaving it out is how it is retired.
+
     Raises:
-        PlanRefused: naming the resource.
+        PlanRefused: naming the resource and the way out.
     """
-    kept = [planned.old.get("activeRevision", ""), planned.fields.get("previousRevision", "")]
-    marks = tuple(f"-{digest[7:15]}" for digest in kept if digest)
+    active, previous = planned.old.get("activeRevision", ""), planned.old.get("previousRevision", "")
+    if not active:
+        return
+    kept = [active, *([previous] if previous in planned.fields["revisions"] else [])]
+    marks = (f"{planned.fields['service']}-router", *(f"-{digest[7:15]}" for digest in kept))
     for step in preview.steps:
-        if step.op not in HARMLESS and step.name.endswith(marks) and marks:
+        if step.op not in HARMLESS and step.name.endswith(marks):
             raise PlanRefused(
-                f"the plan would {step.op} {step.name}, which serves or is kept for a rollback: {step.urn}"
+                f"the plan would {step.op} {step.name}, which serves or is kept for a rollback ({step.urn}). "
+                "Take the change back, or declare it as a new revision; plain `pulumi up` does it with an interruption"
             )
 
 

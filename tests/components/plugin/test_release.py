@@ -194,8 +194,15 @@ async def test_a_route_that_serves_something_else_is_not_taken_over(run: Run) ->
     with pytest.raises(Failure, match="already serves") as raised:
         await run.create()
     assert raised.value.status == grpc.StatusCode.FAILED_PRECONDITION
-    assert "pulumi import" in str(raised.value)
+    assert "name it as initialActive" in str(raised.value)
     assert await run.served() == run.evidence.candidate
+
+
+async def test_a_route_that_serves_the_very_revision_is_adopted(run: Run) -> None:
+    async with ControlClient(run.control) as client:
+        await client.flip("chat", Flip(expected_active="", to=run.evidence.baseline, decision_id="somebody"))
+    await run.create()
+    assert await run.served() == run.evidence.baseline
 
 
 async def test_a_promotion_moves_the_route_and_the_next_run_shows_no_difference(run: Run) -> None:

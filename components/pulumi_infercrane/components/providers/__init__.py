@@ -8,27 +8,41 @@ and checkpoint then ends in "already there", never in a second object.
 
 import pkgutil
 from importlib import import_module
-from typing import Protocol, cast
-
-import pulumi
+from typing import TYPE_CHECKING, Protocol, cast
 
 from pulumi_infercrane.components.errors import ComponentError
-from pulumi_infercrane.components.place import Place
-from pulumi_infercrane.components.revision import RevisionSpec
+
+if TYPE_CHECKING:  # names are checked where the Pulumi SDK is not loaded
+    import pulumi
+
+    from pulumi_infercrane.components.place import Place
+    from pulumi_infercrane.components.revision import RevisionSpec
 
 
 class Provider(Protocol):
     """What a module of this folder offers."""
 
     def deploy(
-        self, name: str, spec: RevisionSpec, alias: str, place: Place, opts: pulumi.ResourceOptions
-    ) -> pulumi.Output[str]: ...
+        self, name: str, spec: "RevisionSpec", alias: str, place: "Place", opts: "pulumi.ResourceOptions"
+    ) -> "pulumi.Output[str]": ...
 
 
-class UnknownProvider(ComponentError):
+class UnknownProvider(ComponentError, ValueError):
     """No module of that name in `components/providers/`."""
 
     code = "unknown_provider"
+
+
+def known(name: str) -> str:
+    """The name itself, when there is a provider of that name.
+
+    Raises:
+        UnknownProvider: with the names that exist.
+    """
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    if name not in names:
+        raise UnknownProvider(f"no provider {name!r}; there is: {', '.join(names)}")
+    return name
 
 
 def find(name: str) -> Provider:
@@ -37,7 +51,4 @@ def find(name: str) -> Provider:
     Raises:
         UnknownProvider: with the names that exist.
     """
-    known = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    if name not in known:
-        raise UnknownProvider(f"no provider {name!r}; there is: {', '.join(known)}")
-    return cast("Provider", import_module(f"{__name__}.{name}"))
+    return cast("Provider", import_module(f"{__name__}.{known(name)}"))

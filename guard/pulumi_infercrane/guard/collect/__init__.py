@@ -25,6 +25,12 @@ class Collector:
     plan_type: type
     collect: Callable[..., Coroutine[Any, Any, list[Path]]]
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What a plan cannot be made without."""
+        fields = dataclasses.fields(self.plan_type)
+        return tuple(field.name for field in fields if field.default is dataclasses.MISSING)
+
     def plan(self, given: Mapping[str, Any]) -> Any:
         """The plan of this kind, from those of the given values it knows; the rest keep their defaults.
 
@@ -32,7 +38,7 @@ class Collector:
             CollectError: when a value without a default is missing, or a value is out of range.
         """
         fields = dataclasses.fields(self.plan_type)
-        missing = [field.name for field in fields if field.name not in given and field.default is dataclasses.MISSING]
+        missing = [name for name in self.needs if name not in given]
         if missing:
             raise CollectError(f"{self.kind}: {', '.join(missing)} must be given")
         return self.plan_type(**{field.name: given[field.name] for field in fields if field.name in given})

@@ -66,8 +66,8 @@ def command(
 
 
 def _measurable(given: Mapping[str, Any]) -> Sequence[str]:
-    """Every kind, but quality only when there is a task file to ask from."""
-    return [kind for kind in kinds() if kind != "quality" or "tasks" in given]
+    """Every kind that what was given is enough for: quality, for example, needs a task file."""
+    return [kind for kind in kinds() if set(find(kind).needs) <= set(given)]
 
 
 def _collect(

@@ -95,9 +95,9 @@ class Release:
         if request.preview:
             return CreateResult("", _outputs(request.inputs, generation=UNKNOWN))
         async with _router(request.inputs) as router:
-            await _refuse_to_take_over(router, request.inputs)
+            serving = await _nothing_else_serves(router, request.inputs)
             self._store(request.inputs)
-            generation = await self._flip(router, name, request.inputs, expected_active="")
+            generation = await self._flip(router, name, request.inputs, expected_active=serving)
         return CreateResult(name, _outputs(request.inputs, generation))
 
     async def update(self, request: UpdateRequest) -> UpdateResult:
@@ -208,8 +208,8 @@ def _router(inputs: Properties) -> ControlClient:
     return ControlClient(Path(inputs["route"]["control"]))
 
 
-async def _refuse_to_take_over(router: ControlClient, inputs: Properties) -> None:
-    """A router that already serves something else is somebody's production: never overwrite it on create."""
+async def _nothing_else_serves(router: ControlClient, inputs: Properties) -> str:
+    """What serves already: nothing, or the very revision. Anything else is somebody's production, never overwritten."""
     service, first = inputs["service"], inputs["activeRevision"]
     try:
         live = await router.get(service)
@@ -218,9 +218,10 @@ async def _refuse_to_take_over(router: ControlClient, inputs: Properties) -> Non
     if live.active not in ("", first):
         raise Failure(
             grpc.StatusCode.FAILED_PRECONDITION,
-            f"the route of service {service} already serves {live.active}, not {first}: take it over with "
-            f"`pulumi import {Release.token} <name> release/{service}`, or set initialActive to what it serves",
+            f"the route of service {service} already serves {live.active}, not {first}: "
+            "declare that revision and name it as initialActive",
         )
+    return live.active
 
 
 async def _refuse_expired(router: ControlClient, inputs: Properties) -> None:
