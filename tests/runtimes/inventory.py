@@ -7,7 +7,6 @@ one goes on where it stopped. `manifest.json` lists the pieces with their digest
 import argparse
 import fcntl
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.engine.engine import cache_folder
 from tests.runtimes import downloads, models
 from tests.runtimes.downloads import PrepareError, Say, replacing, sha256_file
 
@@ -63,20 +63,12 @@ DEMO = (
 )
 
 
-def default_cache() -> Path:
-    """The folder shared by every checkout of this user."""
-    if chosen := os.environ.get("INFERCRANE_CACHE"):
-        return Path(chosen).absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base).absolute() / "pulumi-infercrane"
-
-
 def prepare(*, tiny: bool = False, demo: bool = False, say: Say | None = None) -> Manifest:
     """Make what is missing of the server and the chosen models; return the manifest of all there is.
 
     Raises PrepareError when a piece cannot be had.
     """
-    return fill(default_cache(), [*(TINY if tiny else ()), *(DEMO if demo else ())], say or _say)
+    return fill(cache_folder(), [*(TINY if tiny else ()), *(DEMO if demo else ())], say or _say)
 
 
 def fill(cache: Path, wanted: Sequence[Model], say: Say) -> Manifest:

@@ -76,6 +76,6 @@ def test_an_unreadable_manifest_means_making_anew(tmp_path: Path, said: list[str
 def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("INFERCRANE_CACHE", raising=False)
-    assert inventory.default_cache() == tmp_path / "pulumi-infercrane"
+    assert inventory.cache_folder() == tmp_path / "pulumi-infercrane"
     monkeypatch.setenv("INFERCRANE_CACHE", str(tmp_path / "mine"))
-    assert inventory.default_cache() == tmp_path / "mine"
+    assert inventory.cache_folder() == tmp_path / "mine"

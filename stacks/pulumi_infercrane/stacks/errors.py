@@ -10,6 +10,9 @@ StackError
 └── RouterProblem          the router could not be asked
 """
 
+VERDICT_EXIT_CODES = {"promote": 0, "reject": 3, "insufficient_evidence": 4}
+"""What a command that decided ends with; an empty verdict (nothing was to be decided) is 0."""
+
 
 class StackError(Exception):
     """Root of every error raised by `pulumi_infercrane.stacks`; `code` is stable, `exit_code` the command's."""

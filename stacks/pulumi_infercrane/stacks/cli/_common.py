@@ -13,9 +13,6 @@ import click
 from pulumi_infercrane.stacks.config import StackConfig, from_file
 from pulumi_infercrane.stacks.project import Project, find_project
 
-EXIT_CODES = {"promote": 0, "reject": 3, "insufficient_evidence": 4}
-"""Exit code of a verdict; an empty verdict (nothing was to be decided) is 0."""
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

@@ -28,8 +28,8 @@ from pulumi_infercrane.guard.report import text
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.guard.times import format_time
 from pulumi_infercrane.guard.verification import differences, recompute
+from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
 
-EXIT_CODES = {"promote": 0, "reject": 3, "insufficient_evidence": 4}
 DIFFERENT, UNUSABLE = 1, 2
 
 _File = click.Path(dir_okay=False, path_type=Path)
@@ -110,7 +110,7 @@ def check(
     if out:
         _write(out, decision.canonical)
     _show(decision, evidence, as_json)
-    sys.exit(0 if exit_zero else EXIT_CODES[decision.verdict])
+    sys.exit(0 if exit_zero else VERDICT_EXIT_CODES[decision.verdict])
 
 
 @command.command("explain")

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from pulumi_infercrane.stacks import release
-from pulumi_infercrane.stacks.cli._common import EXIT_CODES, Chosen, choose, print_json, progress, stack_options
+from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
+from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
 
 
 @click.command("up")
@@ -41,7 +42,7 @@ def run_and_report(chosen: Chosen, request: release.Request, as_json: bool) -> N
         print_json(named(result, chosen))
     else:
         _print(result, chosen)
-    sys.exit(EXIT_CODES.get(result.verdict, 0))
+    sys.exit(VERDICT_EXIT_CODES.get(result.verdict, 0))
 
 
 def named(result: release.Result, chosen: Chosen) -> dict[str, Any]:
