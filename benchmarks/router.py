@@ -291,8 +291,8 @@ def cpu_s(pid: int) -> float:
 
 def machine_busy_s() -> float:
     """Processor time of everybody."""
-    user, nice, system, _, _, irq, soft = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:8])
-    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
+    user, nice, system, _, _, irq, soft, steal = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_mib(pid: int) -> float:

@@ -73,6 +73,7 @@ class Teller:
     def __init__(self, workspace: Workspace, started: float) -> None:
         self.workspace, self.started = workspace, started
         self.steps: list[Step] = []
+        self.traffic: Traffic | None = None
 
     def say(self, text: str) -> None:
         print(f"\n[{time.monotonic() - self.started:5.0f} s] {text}", flush=True)
@@ -80,7 +81,8 @@ class Teller:
     def release(self, name: str, *arguments: str) -> Step:
         """Run one `infercrane` operation and remember what came of it."""
         before = time.monotonic()
-        _, result = self.workspace.infercrane(*arguments)
+        with self._streams_overlapping():
+            _, result = self.workspace.infercrane(*arguments)
         step = Step(
             name=name,
             candidate=result["candidate"] or result["active_after"],
@@ -96,6 +98,16 @@ class Teller:
         for reason in step.reasons[:6]:
             print(f"          {reason}")
         return step
+
+    @contextmanager
+    def _streams_overlapping(self) -> Iterator[None]:
+        """Whenever the route may move, a stream is open; measurements are left in peace."""
+        if self.traffic is None:
+            yield
+            return
+        self.traffic.overlapping = True
+        yield
+        self.traffic.overlapping = False
 
     def collect(self, *arguments: str) -> None:
         self.workspace.infercrane("collect", *arguments)

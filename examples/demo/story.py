@@ -50,6 +50,7 @@ def tell(teller: "Teller", manifest: Mapping[str, Any]) -> Traffic:
     teller.release("r1 bootstrap", "up")
     traffic = Traffic(f"http://{workspace.listen}/v1", SERVICE)
     traffic.start()
+    teller.traffic = traffic
     say("a client streams through the stable address from now on")
 
     revisions["r2"] = _revision(manifest, "q4_1", slots=8)

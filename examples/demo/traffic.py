@@ -29,11 +29,13 @@ class Stream:
 class Traffic:
     """Two workers in a thread of their own. Nothing is retried: what fails is counted as failed.
 
-    One starts when the other is halfway through its answer, so at every moment at least one stream is open.
+    They take turns, one stream after the other. While `overlapping` is set, one starts when the other is halfway
+    through its answer, so that at every moment at least one stream is open.
     """
 
     url: str
     model: str
+    overlapping: bool = False
     streams: list[Stream] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,7 +85,7 @@ class Traffic:
             await asyncio.gather(*(self._worker(session, turn) for _ in range(WORKERS)))
 
     async def _worker(self, session: aiohttp.ClientSession, turn: asyncio.Semaphore) -> None:
-        """Take a turn, answer, and give the turn away halfway through."""
+        """Take a turn, ask, and give the turn away."""
         while not self._stop.is_set():
             await turn.acquire()
             give_away = Once(turn.release)
@@ -112,7 +114,7 @@ class Traffic:
             async for line in answer.content:
                 finished = finished or _finish_reason(line) is not None
                 events += line.startswith(b"data: ")
-                if events > ANSWER_TOKENS // 2:
+                if self.overlapping and events > ANSWER_TOKENS // 2:
                     halfway()
             stream.outcome = "complete" if finished else "truncated"
 
