@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from examples.demo.run import Teller
 
 TASKS = Path(__file__).parents[1] / "tasks" / "basics.yaml"
-LOAD = ("--requests", "60", "--max-tokens", "12", "--concurrency", "2")
+LOAD = ("--requests", "40", "--max-tokens", "12", "--concurrency", "2")
 ITEMS = ("--tasks", str(TASKS), "--items", "60")
 
 EXPECTED = {
