@@ -45,8 +45,8 @@ class Plan:
 
     streams: int = 1000
     events: int = 100
-    ramp_s: float = 6
-    measure_s: float = 8
+    ramp_s: float = 4
+    measure_s: float = 5
     rounds: int = 5
 
 
