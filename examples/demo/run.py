@@ -22,7 +22,7 @@ from examples.demo.workspace import SERVICE, Workspace
 from tests.engine.engine import prepare
 from tests.runtimes import prepare as runtimes
 
-ROOT = Path(__file__).parents[2] / ".demo"
+CHECKOUT = Path(__file__).parents[2]
 
 
 @dataclass
@@ -42,29 +42,42 @@ class Step:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--keep", action="store_true", help="leave everything running at the end")
-    keep = options.parse_args().keep
+    options.add_argument("--inside", type=Path, default=CHECKOUT, help="folder in which `.demo/` is made and removed")
+    chosen = options.parse_args()
+    folder = chosen.inside.absolute() / ".demo"
     started = time.monotonic()
-    clean(ROOT)
-    engine = prepare()
-    models = runtimes.prepare(demo=True)
-    environment = engine.environment(ROOT / "pulumi", ROOT / "backend")
-    workspace = Workspace(ROOT, environment, f"127.0.0.1:{_free_port()}")
-    workspace.create()
-    teller = Teller(workspace, started)
+    clean(folder)
+    workspace, engine_version, models = _prepared(folder)
     try:
-        traffic = story.tell(teller, models)
-        traffic.stop()
-        report = _report(engine.version, teller, traffic)
-        (ROOT / "report.json").write_text(json.dumps(report, indent=2) + "\n")
-        _table(report)
+        report = _told(Teller(workspace, started), models) | {"engine_version": engine_version}
     except BaseException:
-        clean(ROOT)
+        clean(folder)
         raise
-    if keep:
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    _table(report)
+    if chosen.keep:
         _how_to_go_on(workspace)
     else:
-        clean(ROOT, keep=("report.json",))
-    _end(report, time.monotonic() - started)
+        clean(folder, keep=("report.json",))
+    print(f"\n{folder / 'report.json'} written; {time.monotonic() - started:.0f} s in all")
+    if wrong := story.unexpected(report):
+        sys.exit("not what the demo promises: " + "; ".join(wrong))
+
+
+def _prepared(folder: Path) -> tuple[Workspace, str, dict[str, Any]]:
+    """The workspace, the engine's version, and what there is of servers and models."""
+    engine = prepare()
+    models = runtimes.prepare(demo=True)
+    environment = engine.environment(folder / "pulumi", folder / "backend")
+    workspace = Workspace(folder, environment, f"127.0.0.1:{_free_port()}")
+    workspace.create()
+    return workspace, engine.version, models
+
+
+def _told(teller: "Teller", models: dict[str, Any]) -> dict[str, Any]:
+    traffic = story.tell(teller, models)
+    traffic.stop()
+    return _report(teller, traffic)
 
 
 class Teller:
@@ -130,14 +143,13 @@ def _not_counted(record: dict[str, Any]) -> list[str]:
     return [f"not counted: {', '.join(piece['files'])}: {piece['reasons'][0]}" for piece in own if piece["reasons"]]
 
 
-def _report(engine_version: str, teller: Teller, traffic: Traffic) -> dict[str, Any]:
+def _report(teller: Teller, traffic: Traffic) -> dict[str, Any]:
     """What the demo promises, with digests of revisions replaced by their names."""
     names = story.names(teller)
     client = traffic.report()
     seen: dict[str, int] = client["revisions_seen"]  # type: ignore[assignment]
     digests = {name: digest for digest, name in names.items()}
     return {
-        "engine_version": engine_version,
         "steps": [{k: v for k, v in asdict(step).items() if k != "record"} for step in teller.steps],
         "decisions": [step.record for step in teller.steps],
         "client": client
@@ -171,13 +183,6 @@ def _deciding(step: dict[str, Any], decision: dict[str, Any]) -> tuple[str, str]
     if rule is None or "lo" not in rule:
         return first.partition(":")[0], first.partition(": ")[2][:70]
     return rule["rule"], f"{rule['estimate']:.3g} [{rule['lo']:.3g}, {rule['hi']:.3g}] against {rule['limit']:.3g}"
-
-
-def _end(report: dict[str, Any], seconds: float) -> None:
-    unexpected = story.unexpected(report)
-    print(f"\n{ROOT / 'report.json'} written; {seconds:.0f} s in all")
-    if unexpected:
-        sys.exit("not what the demo promises: " + "; ".join(unexpected))
 
 
 def _how_to_go_on(workspace: Workspace) -> None:
