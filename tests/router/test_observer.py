@@ -21,7 +21,7 @@ def observe(*pieces: bytes, media: bytes = SSE, encoding: bytes = b"", whole: bo
     observer = Observer(lambda: float(next(ticks)))
     observer.begin(media, encoding)
     for piece in pieces:
-        observer.feed(piece)
+        observer.feed([piece])
     return observer.end(whole=whole), observer
 
 

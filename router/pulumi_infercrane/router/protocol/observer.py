@@ -1,7 +1,7 @@
 """Reads a copy of an answer and says how it went. The bytes on their way to the client are never touched."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum, StrEnum, auto
 
 import orjson
@@ -44,7 +44,7 @@ class _Kind(Enum):
 
 
 class Observer:
-    """One per attempt. `feed` takes body pieces without transfer coding, in order.
+    """One per attempt. `feed` takes body pieces without transfer coding, in order, as they come or several at once.
 
     Most events of a stream differ from the one before only in their text. `feed` remembers the bytes round the text
     of a plain event; a piece that has exactly these bytes round text without quotes, escapes and control characters
@@ -116,17 +116,28 @@ class Observer:
         """Whether the body is an event stream."""
         return self._kind is _Kind.EVENTS
 
-    def feed(self, piece: bytes) -> None:
-        """Take a copy of body bytes. Never raises."""
+    @property
+    def eager(self) -> bool:
+        """Whether the next event must be seen when it comes, because it may be the first with content."""
+        return self.streaming and self.first_content_at is None
+
+    def feed(self, pieces: Iterable[bytes]) -> None:
+        """Take copies of body bytes. Never raises."""
         prefix, suffix = self._prefix, self._suffix
-        if (
-            prefix
-            and piece.startswith(prefix)
-            and piece.endswith(suffix)
-            and _is_plain(piece, len(prefix), len(piece) - len(suffix))
-        ):
-            self._plain_events += 1
-        elif self._kind is _Kind.EVENTS:
+        for piece in pieces:
+            if (
+                prefix
+                and piece.startswith(prefix)
+                and piece.endswith(suffix)
+                and _is_plain(piece, len(prefix), len(piece) - len(suffix))
+            ):
+                self._plain_events += 1
+            else:
+                self._parse(piece)
+                prefix, suffix = self._prefix, self._suffix
+
+    def _parse(self, piece: bytes) -> None:
+        if self._kind is _Kind.EVENTS:
             self._feed_events(piece)
         elif self._kind is _Kind.DOCUMENT:
             self._feed_document(piece)

@@ -51,6 +51,7 @@ class Exchange:
         "_bound",
         "_client",
         "_clock",
+        "_dechunk",
         "_dialing",
         "_events_seen",
         "_finished",
@@ -79,7 +80,10 @@ class Exchange:
         self._attempt = 1
         self._head_sent = False
         self._finished = False
-        self._pieces: list[bytes] | None = [] if bound.request.head.version == "1.0" else None
+        self._dechunk = bound.request.head.version == "1.0"
+        """HTTP/1.0 clients do not know chunks."""
+        self._pieces: list[bytes] = []
+        """Body pieces that were passed on and not observed yet."""
         self._events_seen = 0
         self._progress_at = self.started_at
 
@@ -103,19 +107,24 @@ class Exchange:
         """
         head = b"" if self._head_sent else self._head(reader)
         reader.feed(rest)
-        if self._pieces is not None and reader.chunked:
+        if self._dechunk and reader.chunked:
             rest = b"".join(self._pieces)
-            self._pieces.clear()
+        self.observe()
         self._head_sent = True
         self._client.write(head + rest)
         if reader.complete:
             self.answer_complete()
-        elif self._pieces is None and self._upstream is not None:
-            self._upstream.relay_to(self._client.write)
+        elif self._upstream is not None and not self._dechunk and not self._observer.eager:
+            self._upstream.relay_to(self._client.write, self._pieces)
+
+    def observe(self) -> None:
+        """Read what was passed on since the last time."""
+        self._observer.feed(self._pieces)
+        self._pieces.clear()
 
     def pass_on_interim(self, reader: ResponseReader) -> None:
         """103 heads go to clients that may know them."""
-        if self._pieces is None:
+        if not self._dechunk:
             self._client.write(b"".join(reader.interim))
         reader.interim.clear()
 
@@ -146,6 +155,7 @@ class Exchange:
 
     def client_lost(self) -> None:
         """Nobody waits for the answer any more. What was settled before stays so."""
+        self.observe()
         self._finish(self._observer.verdict() or Outcome.CLIENT_CANCELLED)
 
     def pause(self) -> None:
@@ -168,6 +178,7 @@ class Exchange:
             if now - stalled > self._binding.timers.client_stall_s:
                 self._break(Outcome.CLIENT_CANCELLED)
             return
+        self.observe()
         if self._observer.data_events != self._events_seen:
             self._events_seen, self._progress_at = self._observer.data_events, now
         self._check_silence(now - self._progress_at)
@@ -217,16 +228,9 @@ class Exchange:
             return
         self._upstream = connection
         self._progress_at = self._clock()
-        on_body = self._observer.feed if self._pieces is None else self._keep_piece
-        self._reader = connection.begin(self, bound.message(endpoint, self._attempt), on_body)
+        self._reader = connection.begin(self, bound.message(endpoint, self._attempt), self._pieces.append)
         if self._client.stalled_since is not None:
             connection.pause()
-
-    def _keep_piece(self, piece: bytes) -> None:
-        """For HTTP/1.0 clients, who do not know chunks."""
-        self._observer.feed(piece)
-        if self._pieces is not None:
-            self._pieces.append(piece)
 
     def _head(self, reader: ResponseReader) -> bytes:
         values = reader.headers.first
@@ -238,7 +242,7 @@ class Exchange:
                 added += b"Cache-Control: no-cache\r\n"
         if self._client.closing or reader.ends_at_eof:
             added += b"Connection: close\r\n"
-        return reader.head(added, dechunked=self._pieces is not None)
+        return reader.head(added, dechunked=self._dechunk)
 
     def _answer_headers(self) -> bytes:
         return self._binding.answer_headers(self._request_id, self._attempt)
@@ -249,6 +253,7 @@ class Exchange:
             return Outcome.HTTP_ERROR
         if whole and status == 204:
             return Outcome.COMPLETE
+        self.observe()
         return self._observer.end(whole=whole)
 
     def _refuse(self, outcome: Outcome, status: int, message: str) -> None:
@@ -258,7 +263,7 @@ class Exchange:
             )
 
     def _break(self, outcome: Outcome) -> None:
-        unframed = self._pieces is not None or (self._reader is not None and self._reader.ends_at_eof)
+        unframed = self._dechunk or (self._reader is not None and self._reader.ends_at_eof)
         if self._finish(outcome):
             self._client.break_off(reset=unframed)
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 MAX_IDLE = 1024
 REST_S = 0.25
+MAX_UNOBSERVED = 16
+"""Pieces of a stream read together: what reading needs is then fetched from memory once, not once per event."""
+LARGE = 16 * 1024
+"""Bytes that are read at once, so that little is held back."""
 HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
 
@@ -31,7 +35,17 @@ class Address(NamedTuple):
 class UpstreamConnection(asyncio.Protocol):
     """Carries one exchange at a time; between two it waits in its pool."""
 
-    __slots__ = ("_exchange", "_reader", "_relaying", "_write", "idle_until", "pool", "rests_until", "transport")
+    __slots__ = (
+        "_exchange",
+        "_pieces",
+        "_reader",
+        "_relaying",
+        "_write",
+        "idle_until",
+        "pool",
+        "rests_until",
+        "transport",
+    )
 
     transport: asyncio.Transport
 
@@ -44,6 +58,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._relaying: ResponseReader | None = None
         """The reader again, once bytes go straight to the client."""
         self._write: Callable[[bytes], None] | None = None
+        self._pieces: list[bytes] = []
 
     @property
     def usable(self) -> bool:
@@ -57,9 +72,9 @@ class UpstreamConnection(asyncio.Protocol):
         self.transport.write(message)
         return reader
 
-    def relay_to(self, write: Callable[[bytes], None]) -> None:
-        """From now on received bytes go to `write` as they are."""
-        self._write = write
+    def relay_to(self, write: Callable[[bytes], None], pieces: list[bytes]) -> None:
+        """From now on received bytes go to `write` as they are; body pieces gather in `pieces` until observed."""
+        self._write, self._pieces = write, pieces
         self._relaying = self._reader
 
     def pause(self) -> None:
@@ -88,6 +103,7 @@ class UpstreamConnection(asyncio.Protocol):
     def _end(self) -> ResponseReader | None:
         reader = self._reader
         self._exchange = self._reader = self._relaying = self._write = None
+        self._pieces = []
         if reader is not None:
             reader.close()
         return reader
@@ -109,8 +125,10 @@ class UpstreamConnection(asyncio.Protocol):
             return
         if reader.over:
             self._last(reader, write, data)
-        else:
-            write(data)
+            return
+        write(data)
+        if len(self._pieces) >= MAX_UNOBSERVED or len(data) > LARGE:
+            self._observe()
 
     def _last(self, reader: ResponseReader, write: Callable[[bytes], None], data: bytes) -> None:
         if reader.surplus:
@@ -143,6 +161,10 @@ class UpstreamConnection(asyncio.Protocol):
                 exchange.pass_on(reader, rest)
         except AnswerInvalid:
             self._fail()
+
+    def _observe(self) -> None:
+        if self._exchange is not None:
+            self._exchange.observe()
 
     def _fail(self) -> None:
         if self._exchange is not None:
