@@ -11,7 +11,7 @@ def clean(root: Path, keep: Sequence[str] = ()) -> None:
     """Stop what runs in the demo's place, then remove `root` but for the files named in `keep`."""
     from pulumi_infercrane.components.supervision.stopping import stop_all
 
-    for place in (root / "state").glob("*.*"):
+    for place in (root / "state").glob("*@*"):
         stop_all(Place(place).root)
     for entry in root.glob("*"):
         if entry.name in keep:

@@ -180,7 +180,7 @@ def test_a_service_is_not_renamed(world: World) -> None:
 
 def test_rollback_goes_to_the_recorded_previous_revision(world: World) -> None:
     fields = world.serving_r2().up(candidate=world.r2, rollback_to="previous", rollback_reason="slow").fields
-    assert (fields["activeRevision"], fields["previousRevision"]) == (world.r1, world.r2)
+    assert (fields["activeRevision"], fields["previousRevision"]) == (world.r1, "")
     assert fields["decisionType"] == "rollback"
     assert "slow" in fields["reasons"][0]
 
@@ -224,3 +224,54 @@ def test_a_policy_that_cannot_be_read_stops_everything(world: World) -> None:
     where, why = problem(world.preview(candidate=world.r2))
     assert where == "policy"
     assert "policy.yaml:5" in why
+
+
+def test_a_second_rollback_does_not_bring_back_what_was_rolled_back(world: World) -> None:
+    world.serving_r2().up(candidate=world.r2, rollback_to="previous", rollback_reason="slow")
+    where, why = problem(world.preview(candidate=world.r2, rollback_to="previous", rollback_reason="again"))
+    assert where == "rollbackTo"
+    assert "only by new evidence" in why
+
+
+def test_rollback_needs_no_policy_that_can_be_read(world: World) -> None:
+    world.serving_r2()
+    world.policy = "what: is this"
+    fields = world.up(candidate=world.r2, rollback_to="previous", rollback_reason="slow").fields
+    assert fields["activeRevision"] == world.r1
+
+
+def test_a_candidate_that_is_taken_away_takes_its_verdict_along(world: World) -> None:
+    world.serving_r1().up(candidate=world.r2)
+    fields = world.up(candidate="").fields
+    assert (fields["activeRevision"], fields["verdict"], fields["reasons"]) == (world.r1, "", [])
+    assert world.up(candidate="").fields == fields
+
+
+def test_a_flip_whose_state_was_never_written_keeps_its_decision_and_the_way_back(world: World) -> None:
+    world.serving_r1()
+    world.evidence.both()
+    before = dict(world.state)
+    decided = world.up(candidate=world.r2).fields
+    found = {"activeRevision": world.r2, "servedDecision": decided["decisionId"]}  # what Read finds after the kill
+    world.state = before | found
+    fields = world.up(candidate=world.r2).fields
+    assert (fields["decisionId"], fields["verdict"]) == (decided["decisionId"], "promote")
+    assert fields["previousRevision"] == world.r1
+
+
+def test_a_ledger_that_lost_the_last_decision_stops_everything_but_a_rollback(world: World) -> None:
+    world.serving_r2()
+    world.ledger.path.unlink()
+    where, why = problem(world.preview(candidate=world.r2))
+    assert where == "ledger"
+    assert "restore it from a copy" in why
+    assert not world.preview(candidate=world.r2, rollback_to="previous", rollback_reason="slow").problems
+
+
+def test_evidence_that_was_ahead_of_its_time_counts_when_the_time_has_come(world: World) -> None:
+    world.serving_r1()
+    world.evidence.both()
+    early = world.up(candidate=world.r2, as_of="2026-11-30T03:00:00Z").fields
+    assert early["verdict"] == "insufficient_evidence"
+    assert "clock" in str(early["reasons"])
+    assert world.up(candidate=world.r2).fields["activeRevision"] == world.r2

@@ -78,7 +78,7 @@ class Lab:
 
     @property
     def place(self) -> Place:
-        return Place(self.folder / "s" / f"lab.{STACK}")
+        return Place(self.folder / "s" / f"{STACK}@lab")
 
     @property
     def url(self) -> str:
@@ -219,7 +219,7 @@ class Lab:
         return [pid for pid in self.processes() if "--model" in _command_line(Path(f"/proc/{pid}"))]
 
     def close(self) -> None:
-        for place in (self.folder / "s").glob("*.*"):
+        for place in (self.folder / "s").glob("*@*"):
             stop_all(place)
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)

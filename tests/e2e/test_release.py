@@ -77,8 +77,11 @@ def test_rollback_is_a_route_change_and_the_revision_does_not_come_back_on_old_e
     assert {name: revision["url"] for name, revision in lab.status()["revisions"].items()} == before
     assert lab.served_by() == "r1"
 
+    again = lab.infercrane("rollback", "-s", STACK, "--reason", "pressed twice", code=1)
+    assert "only by new evidence" in again.text
     kept = lab.up(code=4)
     assert kept["active_after"] == "r1"
+    assert not lab.up(code=4)["changed"]
     assert "rolled back" in " ".join(kept["reasons"])
 
     lab.collect()

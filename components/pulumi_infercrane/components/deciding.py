@@ -15,6 +15,7 @@ from pulumi_infercrane.guard import (
     EvidenceSet,
     GuardError,
     Ledger,
+    LedgerError,
     Policy,
     bootstrap,
     decide,
@@ -23,12 +24,15 @@ from pulumi_infercrane.guard import (
     newest_end,
     rollback,
 )
+from pulumi_infercrane.guard.canonical import digest_bytes
 
 BEFORE_ALL_EVIDENCE = "1970-01-01T00:00:00Z"
 """`asOf` of a decision that saw no evidence and was given no time: nothing in it can age."""
 
 PREVIOUS = "previous"
 """`rollbackTo` by role instead of digest."""
+
+NO_WAY_BACK = "no previous revision is recorded; what was rolled back comes again only by new evidence"
 
 DECISION_FIELDS = (
     "verdict",
@@ -78,24 +82,43 @@ class Outcome:
 
 def check(declared: Declared, old: Mapping[str, Any]) -> Outcome:
     """Decide what the Release does. `old` is the last checked input overlaid with the last outputs; empty on create."""
-    problems = _unsafe(declared, old)
-    if problems:
-        return Outcome(problems=problems)
     try:
-        policy = load_policy(declared.policy_text, declared.policy_source)
-        return _decide(declared, policy, old)
+        old = _caught_up(declared, old)
+        problems = _unsafe(declared, old)
+        return Outcome(problems=problems) if problems else _decide(declared, old)
     except GuardError as error:
         return Outcome(problems=((_property_of(error), str(error)),))
 
 
-def _decide(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
+def _caught_up(declared: Declared, old: Mapping[str, Any]) -> Mapping[str, Any]:
+    """State overtaken by a flip whose run was killed before it could write: the router says by which decision.
+
+    Raises:
+        LedgerError: the ledger lacks the last decision; deciding without it would forget what was learned.
+    """
+    if not old.get("activeRevision") or declared.rollback_to:
+        return old
+    recorded = {entry.decision["decision_id"]: entry.decision for entry in Ledger(declared.ledger).entries()}
+    last = old.get("decisionId", "")
+    if last and last not in recorded:
+        raise LedgerError(f"{declared.ledger} does not hold the last decision {last}: restore it from a copy")
+    served = recorded.get(old.get("servedDecision", ""))
+    overtaken = old.get("decisionTarget") != old["activeRevision"]
+    if not overtaken or served is None or served["candidate"] != old["activeRevision"]:
+        return old
+    fields = _fields(Decision(served)) | {"decisionTarget": old["activeRevision"]}
+    return {**old, **fields, "previousRevision": served.get("baseline", "")}
+
+
+def _decide(declared: Declared, old: Mapping[str, Any]) -> Outcome:
     active = old.get("activeRevision", "")
+    if active and declared.rollback_to:
+        return _roll_back(declared, old)
+    policy = load_policy(declared.policy_text, declared.policy_source)
     if not active:
         return _first(declared, policy)
-    if declared.rollback_to:
-        return _roll_back(declared, policy, old)
     if declared.candidate in ("", active):
-        return Outcome(_kept_or_unguarded(old))
+        return Outcome(_nothing_to_decide(old))
     return _judge(declared, policy, old)
 
 
@@ -144,13 +167,17 @@ def _first(declared: Declared, policy: Policy) -> Outcome:
     return _decided(decision, active=first, previous="")
 
 
-def _roll_back(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
+def _roll_back(declared: Declared, old: Mapping[str, Any]) -> Outcome:
+    """Back to the previous revision. What may be broken in an emergency is not needed: evidence, a valid policy.
+
+    There is no way forward again but new evidence, so nothing is left to roll back to.
+    """
     active, previous = old["activeRevision"], old.get("previousRevision", "")
     target = previous if declared.rollback_to == PREVIOUS else declared.rollback_to
     if target == active:
-        return Outcome(_kept_or_unguarded(old))
+        return Outcome(_nothing_to_decide(old))
     if not target or target != previous:
-        known = f"the previous revision is {previous}" if previous else "no previous revision is recorded"
+        known = f"the previous revision is {previous}" if previous else NO_WAY_BACK
         return Outcome(problems=(("rollbackTo", f"no rollback to {target or PREVIOUS}: {known}"),))
     if target not in declared.revisions:
         return Outcome(problems=(("rollbackTo", f"previous revision {target} is no longer declared"),))
@@ -159,20 +186,18 @@ def _roll_back(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Ou
         stack=declared.stack,
         target=target,
         active=active,
-        policy_digest=policy.digest,
+        policy_digest=digest_bytes(declared.policy_text.encode()),
         as_of=declared.as_of or BEFORE_ALL_EVIDENCE,
         reason=declared.rollback_reason,
         previous_decision_id=old.get("decisionId", ""),
     )
-    return _decided(decision, active=target, previous=active)
+    return _decided(decision, active=target, previous="")
 
 
 def _judge(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
     """A candidate beside the active revision: ask the guard, unless it was asked the same before."""
     active = old["activeRevision"]
     evidence = load_evidence(declared.evidence_folder, declared.evidence)
-    if _asked_before(declared, policy, evidence, old):
-        return Outcome(_carried(old))
     as_of = declared.as_of or newest_end(evidence) or BEFORE_ALL_EVIDENCE
     decision = decide(
         policy,
@@ -185,15 +210,27 @@ def _judge(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcom
         history=[entry.decision for entry in Ledger(declared.ledger).entries()],
         previous_decision_id=old.get("decisionId", ""),
     )
-    if decision.verdict != "promote":
-        return _kept(decision, old)
-    return _decided(decision, active=declared.candidate, previous=active)
+    if decision.verdict == "promote":
+        return _decided(decision, active=declared.candidate, previous=active)
+    if _says_the_same(decision, declared, policy, evidence, old):
+        return Outcome(_carried(old))
+    return _kept(decision, old)
 
 
-def _asked_before(declared: Declared, policy: Policy, evidence: EvidenceSet, old: Mapping[str, Any]) -> bool:
+def _says_the_same(
+    decision: Decision, declared: Declared, policy: Policy, evidence: EvidenceSet, old: Mapping[str, Any]
+) -> bool:
+    """The same question as last time, with the same answer: time alone is no reason for a new decision."""
     question = (declared.candidate, old["activeRevision"], evidence.digest, policy.digest)
     asked = (old.get("candidate"), old.get("decisionTarget"), old.get("evidenceDigest"), old.get("policyDigest"))
-    return question == asked and old.get("verdict") != "promote"
+    answer = (decision.verdict, [_code(reason) for reason in decision.reasons])
+    answered = (old.get("verdict"), [_code(reason) for reason in old.get("reasons") or ()])
+    return question == asked and answer == answered
+
+
+def _code(reason: str) -> str:
+    """Rule and reason code, without the figures and times behind them."""
+    return ":".join(reason.split(":")[:2])
 
 
 def _decided(decision: Decision, *, active: str, previous: str) -> Outcome:
@@ -229,21 +266,23 @@ def _fields(decision: Decision) -> Fields:
     }
 
 
-def _kept_or_unguarded(old: Mapping[str, Any]) -> Fields:
-    """Nothing to decide. A stored decision that aimed at another revision says nothing about this one (trap T4)."""
-    if old.get("decisionTarget") == old["activeRevision"]:
-        return _carried(old)
-    nothing: Fields = dict.fromkeys(DECISION_FIELDS, "")
-    reason = "the route was moved by hand: no decision stands behind the active revision"
-    return (
-        _carried(old)
-        | nothing
-        | {
-            "decisionType": "unguarded",
-            "decisionTarget": old["activeRevision"],
-            "reasons": [reason],
-        }
-    )
+def _nothing_to_decide(old: Mapping[str, Any]) -> Fields:
+    """The decision behind the active revision stays; what was said about a candidate that is gone does not.
+
+    A stored decision that aimed at another revision says nothing about this one (trap T4).
+    """
+    active = old["activeRevision"]
+    if old.get("decisionTarget") != active:
+        reason = "the route was moved by hand: no decision stands behind the active revision"
+        return _undecided(old, decisionType="unguarded", reasons=[reason])
+    if old.get("verdict") in ("reject", "insufficient_evidence"):
+        return _undecided(old)
+    return _carried(old)
+
+
+def _undecided(old: Mapping[str, Any], **more: Any) -> Fields:
+    nothing: Fields = dict.fromkeys(DECISION_FIELDS, "") | {"reasons": [], "decisionTarget": old["activeRevision"]}
+    return _carried(old) | nothing | more
 
 
 def _carried(old: Mapping[str, Any]) -> Fields:

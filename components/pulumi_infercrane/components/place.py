@@ -48,12 +48,12 @@ def state_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def place_of(project: str, stack: str, state: Path | None = None) -> Place:
-    """The place of a stack.
+    """The place of a stack; neither name may hold an `@`, so no two stacks share one.
 
     Raises:
         PlaceTooDeep: naming the path and the variable that moves it.
     """
-    place = Place((state or state_directory()) / f"{project}.{stack}")
+    place = Place((state or state_directory()) / f"{stack}@{project}")
     length = len(os.fsencode(place.control))
     if length > MAX_SOCKET_PATH:
         raise PlaceTooDeep(

@@ -123,7 +123,7 @@ def _release_args(name: str, args: InferenceServiceArgs, place: Place) -> Releas
     digests = {spec.name: spec.digest for spec in args.revisions}
     request = request_from()
     folder = Path(args.evidence)
-    references = reference_folder(folder) if folder.is_dir() else ()
+    references = reference_folder(folder) if folder.is_dir() and not request.rollback_to else ()
     return ReleaseArgs(
         service=name,
         stack=f"{pulumi.get_project()}/{pulumi.get_stack()}",

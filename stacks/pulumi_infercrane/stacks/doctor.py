@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
+from pulumi_infercrane.components.supervision.observing import observe
 from pulumi_infercrane.guard import GuardError, Ledger
 from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.config import StackConfig
@@ -42,6 +43,7 @@ def examine(project: Project, config: StackConfig) -> list[Finding]:
         lambda: _policy(config),
         lambda: _router(config, live),
         lambda: _ledger(project, config, live),
+        lambda: _processes(project, config),
         lambda: _journal(project),
     ]
     return [finding for check in checks for finding in check()]
@@ -141,6 +143,21 @@ def _ledger(project: Project, config: StackConfig, live: LiveService | RouterErr
         )
     else:
         yield Finding("ledger", "ok", str(project.place.ledger))
+
+
+def _processes(project: Project, config: StackConfig) -> Iterator[Finding]:
+    """A process of a revision that is no longer declared: an update was killed before it could record it."""
+    declared = {f"{config.service}-router", *(f"{spec.name}-{spec.digest[7:15]}" for spec in config.revisions)}
+    strangers = []
+    for folder in sorted((project.place.root / "processes").glob("[!.]*/")):
+        seen = observe(folder)
+        if seen is not None and seen.alive and folder.name not in declared:
+            strangers.append(folder)
+    for folder in strangers:
+        detail = f"{folder.name} runs and is not declared ({folder})"
+        yield Finding("processes", "warning", detail, "declare it again and retire it with `infercrane up`")
+    if not strangers:
+        yield Finding("processes", "ok", "nothing runs that is not declared")
 
 
 def _journal(project: Project) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from pulumi_infercrane.components.place import state_directory
 from pulumi_infercrane.stacks.errors import EngineError
 from pulumi_infercrane.stacks.project import Project
 
@@ -29,6 +30,9 @@ DEFEATING = ("PULUMI_DISABLE_REFRESH_BEFORE_UPDATE", "PULUMI_DISABLE_PROVIDER_PR
 
 FINISHED = re.compile(r"\s*([-+~]+)\s+(\S+:\S+)\s+(\S+)\s+((?:created|updated|deleted|replaced|\*\*\w+).*)")
 """A finished step in the engine's output: sign, type, name, and what was done."""
+
+AMBIENT = "using pulumi-resource-infercrane from $PATH"
+"""A warning of the engine about where it found our provider: on PATH, as meant."""
 
 Echo = Callable[[str], None]
 
@@ -128,7 +132,8 @@ class Engine:
 
     def _environment(self) -> dict[str, str]:
         """The caller's environment, with this installation's scripts first: the provider is one of them."""
-        environment = {**os.environ, **self.environment, "PULUMI_EXPERIMENTAL": "true"}
+        ours = {"PULUMI_EXPERIMENTAL": "true", "INFERCRANE_STATE_DIR": str(state_directory())}
+        environment = {**os.environ, **self.environment, **ours}
         environment["PATH"] = os.pathsep.join([str(Path(sys.prefix) / "bin"), environment.get("PATH", os.defpath)])
         for name in DEFEATING:
             if environment.get(name, "").lower() in ("1", "true"):
@@ -218,8 +223,11 @@ def _diagnostics(document: Mapping[str, Any]) -> str:
 def _failure(output: Path, errors: Path, code: int) -> str:
     """The lines of the engine's own report that say what failed."""
     text = output.read_text(encoding="utf-8", errors="replace")
-    report = text.partition("Diagnostics:")[2].partition("\nOutputs:")[0].partition("\nResources:")[0].strip()
-    return report or _tail(errors) or _tail(output) or f"pulumi up ended with {code}"
+    report = text.partition("Diagnostics:")[2].partition("\nOutputs:")[0].partition("\nResources:")[0]
+    said = [line for line in report.splitlines() if line.strip() and AMBIENT not in line]
+    if any("error" in line for line in said):
+        return "\n".join(said).strip()
+    return _tail(errors) or f"pulumi up ended with {code} and named no error; all it said is in {output}"
 
 
 def _tail(path: Path) -> str:

@@ -6,6 +6,7 @@ StackError
 ├── PlanRefused            the plan would touch what serves
 ├── OperationConflict      the same operation id with another intent
 ├── StackBusy              another operation holds the stack
+├── StateUnusable          the state directory cannot be written
 ├── NotVerified            the engine is done, the router does not serve what it should
 └── RouterProblem          the router could not be asked
 """
@@ -52,6 +53,13 @@ class StackBusy(StackError):
 
     code = "stack_busy"
     exit_code = 5
+
+
+class StateUnusable(StackError):
+    """The state directory cannot be written."""
+
+    code = "state_unusable"
+    exit_code = 2
 
 
 class NotVerified(StackError):

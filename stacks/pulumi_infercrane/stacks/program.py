@@ -5,11 +5,25 @@ from pathlib import Path
 import pulumi
 
 from pulumi_infercrane.components import InferenceService, InferenceServiceArgs, RouterArgs
+from pulumi_infercrane.components.errors import ComponentError
+from pulumi_infercrane.guard import GuardError
 from pulumi_infercrane.stacks.config import StackConfig, from_engine
+from pulumi_infercrane.stacks.errors import StackError
 
 
 def main() -> None:
-    """Declare the stack. Call it from the `__main__.py` of a project; it does nothing else."""
+    """Declare the stack. Call it from the `__main__.py` of a project; it does nothing else.
+
+    Raises:
+        pulumi.RunError: the configuration is wrong; the engine shows the text without a traceback.
+    """
+    try:
+        _declare()
+    except (StackError, ComponentError, GuardError) as error:
+        raise pulumi.RunError(str(error)) from None
+
+
+def _declare() -> None:
     config = from_engine(Path(pulumi.runtime.get_root_directory()), pulumi.get_stack())
     service = InferenceService(config.service, arguments(config))
     release = service.release

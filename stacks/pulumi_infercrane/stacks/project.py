@@ -27,17 +27,22 @@ class Project:
     @property
     def settings(self) -> Path:
         """`Pulumi.<stack>.yaml`."""
-        return self.folder / f"Pulumi.{self.stack}.yaml"
+        return self.folder / f"Pulumi.{self.short}.yaml"
+
+    @property
+    def short(self) -> str:
+        """Name of the stack without organisation and project."""
+        return self.stack.rpartition("/")[2]
 
     @property
     def qualified(self) -> str:
         """`<project>/<stack>`, the name that decisions carry."""
-        return f"{self.name}/{self.stack}"
+        return f"{self.name}/{self.short}"
 
     @property
     def place(self) -> Place:
         """Where the stack's processes, its router and its ledger are."""
-        return place_of(self.name, self.stack)
+        return place_of(self.name, self.short)
 
     @property
     def operations(self) -> Path:

@@ -124,7 +124,7 @@ def _steps(run: _Run) -> Result:
     run.say("preview")
     preview = engine.preview(run.project.operations / run.operation.id, keep_open=[run.lock])
     run.move("planned", {"plan": digest_file(preview.plan), "changes": len(preview.changes)})
-    planned = _guard(run.project, preview)
+    planned = _guard(run.project, run.request, preview)
     _lint(preview, planned)
     run.move("approved", _approval(planned))
     if preview.changes:
@@ -151,7 +151,7 @@ class _Planned:
     outcome: deciding.Outcome
 
 
-def _guard(project: Project, preview: Preview) -> _Planned:
+def _guard(project: Project, request: Request, preview: Preview) -> _Planned:
     """Decide again, outside the engine, and insist on the same decision.
 
     Raises:
@@ -162,7 +162,7 @@ def _guard(project: Project, preview: Preview) -> _Planned:
         raise EngineError(
             "the program declares no Release: use InferenceService, or `pulumi up` for programs without one"
         )
-    fields, old = step.new.get("inputs") or {}, _old(step)
+    fields, old = {**(step.new.get("inputs") or {}), **_asked(request)}, _old(step)
     outcome = deciding.check(deciding.declared_from(fields, project.folder), old)
     decided = outcome.fields.get("decisionId")
     if outcome.problems or decided != fields.get("decisionId"):
@@ -171,6 +171,12 @@ def _guard(project: Project, preview: Preview) -> _Planned:
             f"the plan's decision cannot be reproduced from the evidence: {detail}; run the command again"
         )
     return _Planned(fields, old, outcome)
+
+
+def _asked(request: Request) -> dict[str, str]:
+    """What this run alone asks for; it is not kept in the state."""
+    asked = {"rollbackTo": request.rollback_to, "rollbackReason": request.reason}
+    return {name: value for name, value in asked.items() if value}
 
 
 def _old(step: Step) -> dict[str, Any]:
@@ -196,7 +202,7 @@ def _lint(preview: Preview, planned: _Planned) -> None:
         if step.op not in HARMLESS and step.name.endswith(marks):
             raise PlanRefused(
                 f"the plan would {step.op} {step.name}, which serves or is kept for a rollback ({step.urn}). "
-                "Take the change back, or declare it as a new revision; plain `pulumi up` does it with an interruption"
+                "Take the change back, or promote another revision first; plain `pulumi up` does it and interrupts"
             )
 
 

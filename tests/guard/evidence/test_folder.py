@@ -203,3 +203,10 @@ def test_newest_end_looks_past_what_cannot_count(folder):
     folder.benchmark("baseline")
     folder.benchmark("candidate", change=later)
     assert newest_end(load_evidence(folder.root)) == "2026-11-30T04:02:00Z"  # the file's own header disagrees
+
+
+def test_a_file_name_that_is_no_text_is_named_without_a_crash(folder):
+    folder.root.mkdir(parents=True, exist_ok=True)
+    (folder.root / os.fsdecode(b"\xff.evidence.json")).write_text("{}")
+    with pytest.raises(EvidenceError, match="not printable text"):
+        reference_folder(folder.root)

@@ -116,6 +116,8 @@ def _walk(root: Path, folder: Path) -> Iterator[str]:
     for entry in entries:
         if entry.is_symlink():
             raise EvidenceError(f"{entry.path}: an evidence folder may not hold symbolic links")
+        if not entry.name.isprintable():
+            raise EvidenceError(f"{folder}: a file name is not printable text ({entry.name!a}): rename it")
         if entry.is_dir():
             yield from _walk(root, Path(entry.path))
         elif entry.name.endswith(SUFFIX):

@@ -40,7 +40,9 @@ def stack_options(command: Command) -> Command:
 def choose(directory: Path, stack: str | None) -> Chosen:
     """The project in `directory` and the validated configuration of its stack."""
     project = find_project(directory, stack)
-    return Chosen(project, from_file(project))
+    config = from_file(project)
+    _ = project.place  # a state directory that cannot be used is said here, not in the middle of a preview
+    return Chosen(project, config)
 
 
 def progress(text: str) -> None:

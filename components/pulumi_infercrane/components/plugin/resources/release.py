@@ -52,6 +52,9 @@ SEMANTIC_KEYS = (
 """The inputs whose change is a change; paths and times around them are not."""
 
 MUST_BE_KNOWN = ("service", "stack", "candidate", "revisions", "route", "ledger")
+ONCE = ("rollbackTo", "rollbackReason")
+"""What is asked for once: it shows in the decision, and is not asked again by the run after it."""
+
 MAX_EVIDENCE_BYTES = 64 * 1024
 
 
@@ -81,7 +84,8 @@ class Release:
     def _remember(self, news: Properties, outcome: Outcome) -> CheckResult:
         if outcome.decision is not None:
             self._decided[outcome.decision.decision_id] = outcome.decision
-        return CheckResult({**news, **outcome.fields}, outcome.problems)
+        declared = {name: value for name, value in news.items() if name not in ONCE}
+        return CheckResult({**declared, **outcome.fields}, outcome.problems)
 
     async def diff(self, request: DiffRequest) -> DiffResult:
         changed = [key for key in SEMANTIC_KEYS if request.old_inputs.get(key) != request.news.get(key)]
@@ -128,7 +132,12 @@ class Release:
             return unchanged
         except ServiceUnknown:
             return ReadResult(request.id, request.inputs, {**request.outputs, "servedRevision": ""})
-        outputs = {**request.outputs, "servedRevision": live.active, "routeGeneration": live.generation}
+        outputs = {
+            **request.outputs,
+            "servedRevision": live.active,
+            "servedDecision": live.decision_id,
+            "routeGeneration": live.generation,
+        }
         if not live.active:
             return ReadResult(request.id, request.inputs, outputs)
         repaired = {"activeRevision": live.active}
@@ -268,7 +277,8 @@ def _outputs(inputs: Properties, generation: Any) -> dict[str, Any]:
     names = ("service", "candidate", "previousRevision", *deciding.DECISION_FIELDS)
     outputs = {name: inputs.get(name, "") for name in names}
     active = inputs["activeRevision"]
-    return outputs | {"activeRevision": active, "servedRevision": active, "routeGeneration": generation}
+    served = {"servedRevision": active, "servedDecision": _flip_id(inputs)}
+    return outputs | {"activeRevision": active, **served, "routeGeneration": generation}
 
 
 _TEXT = {"type": "string"}
@@ -295,6 +305,7 @@ _OUTPUTS: dict[str, Any] = {
     "activeRevision": _TEXT,
     "previousRevision": _TEXT,
     "servedRevision": _TEXT,
+    "servedDecision": _TEXT,
     "routeGeneration": _TEXT,
     **{name: _TEXTS if name == "reasons" else _TEXT for name in deciding.DECISION_FIELDS},
 }

@@ -77,7 +77,7 @@ class Route:
             await request.context.log("warning", f"router not reachable, recorded route kept: {error}", request.urn)
             return ReadResult(request.id, request.inputs, request.outputs)
         except ServiceUnknown:
-            return ReadResult("")
+            return ReadResult(request.id, request.inputs, {**request.outputs, "drift": True})
         drift = _upstreams(live.table["revisions"]) != _upstreams(_revisions(request.inputs))
         outputs = {**request.outputs, "generation": live.generation, "drift": drift}
         return ReadResult(request.id, request.inputs, outputs)
