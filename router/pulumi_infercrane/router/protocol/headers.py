@@ -16,35 +16,31 @@ OURS = b"x-infercrane-"
 REVISION = b"x-infercrane-revision"
 
 
+Line = tuple[bytes, bytes]
+"""Name and value as received."""
+
+
+def size_of(lines: list[Line]) -> int:
+    """Bytes on the wire."""
+    return sum(len(name) + len(value) + 4 for name, value in lines)
+
+
 class Headers:
-    """Headers in their order, and the first value of each name. Names for look-up are lower-case."""
+    """Header lines in their order, and the first value of each name. Names for look-up are lower-case."""
 
-    __slots__ = ("_lines", "first", "repeated", "size")
+    __slots__ = ("_lines", "first")
 
-    def __init__(self) -> None:
-        self.first: dict[bytes, bytes] = {}
-        self.repeated: set[bytes] = set()
-        """Names that occur more than once."""
-        self.size = 0
-        """Bytes on the wire, about."""
-        self._lines: list[tuple[bytes, bytes, bytes]] = []
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def add(self, name: bytes, value: bytes) -> None:
-        """Append one line as received."""
-        key = name.lower()
-        self.size += len(name) + len(value) + 4
-        self._lines.append((key, name, value))
-        if key in self.first:
-            self.repeated.add(key)
-        else:
-            self.first[key] = value
+    def __init__(self, lines: list[Line]) -> None:
+        self._lines = lines
+        self.first = {name.lower(): value for name, value in reversed(lines)}
 
     def all(self, key: bytes) -> list[bytes]:
         """Every value of a name."""
-        return [value for name, _, value in self._lines if name == key]
+        return [value for name, value in self._lines if name.lower() == key]
+
+    def repeated(self, key: bytes) -> bool:
+        """Whether a name occurs more than once."""
+        return len(self.first) < len(self._lines) and len(self.all(key)) > 1
 
     def without(self, dropped: frozenset[bytes]) -> bytes:
         """The lines, each ended by CRLF, except the named ones, those a Connection header names, and ours."""
@@ -54,8 +50,8 @@ class Headers:
             )
         return b"".join(
             [
-                b"%b: %b\r\n" % (name, value)
-                for key, name, value in self._lines
-                if key not in dropped and not key.startswith(OURS)
+                b"%b: %b\r\n" % line
+                for line in self._lines
+                if (key := line[0].lower()) not in dropped and not key.startswith(OURS)
             ]
         )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import httptools
 
 from pulumi_infercrane.router.errors import RequestRefused
-from pulumi_infercrane.router.protocol.headers import Headers
+from pulumi_infercrane.router.protocol.headers import Headers, Line, size_of
 
 _UPGRADE = frozenset({b"upgrade", b"connection"})
 
@@ -65,10 +65,11 @@ class RequestReader:
         "_body_size",
         "_continue",
         "_fed_into_head",
+        "_feeding",
         "_head",
         "_head_done",
-        "_headers",
         "_limits",
+        "_lines",
         "_parser",
         "_request_done",
         "_target",
@@ -92,6 +93,8 @@ class RequestReader:
         self._head: Head | None = None
         self._upgrade_ignored = False
         self._fed_into_head = 0
+        """Bytes of earlier feeds that may belong to the head."""
+        self._feeding = 0
 
     def feed(self, data: bytes) -> None:
         """Take what was received.
@@ -99,7 +102,7 @@ class RequestReader:
         Raises:
             RequestRefused: the connection must be closed after the answer; requests before it were called back.
         """
-        in_head = self.phase is Phase.HEAD
+        self._feeding = len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -109,7 +112,7 @@ class RequestReader:
         except httptools.HttpParserError as error:
             raise RequestRefused(400, "bad_request", f"not valid HTTP: {error}", close=True) from None
         if self.phase is Phase.HEAD:
-            self._fed_into_head = (self._fed_into_head if in_head else 0) + len(data)
+            self._fed_into_head += len(data)
             if self._fed_into_head > self._limits.head + self._limits.request_line:
                 raise _head_too_large()
 
@@ -120,7 +123,8 @@ class RequestReader:
     def on_message_begin(self) -> None:
         self.phase = Phase.HEAD
         self._target = b""
-        self._headers = Headers()
+        self._lines: list[Line] = []
+        self._fed_into_head = 0
         self._head = None
         self._body: list[bytes] = []
         self._body_size = 0
@@ -131,16 +135,19 @@ class RequestReader:
             raise _head_too_large()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # trailers arrive here too, after the body; upstreams that map names to variables take `_` for a dash
-        if self._head is None and b"_" not in name:
-            self._headers.add(name, value)
+        if self._head is None:  # else a trailer: it arrives here too, after the body
+            self._lines.append((name, value))
 
     def on_headers_complete(self) -> None:
-        if self._headers.size > self._limits.head or len(self._headers) > self._limits.headers:
+        lines = self._lines
+        too_large = self._fed_into_head + self._feeding > self._limits.head and size_of(lines) > self._limits.head
+        if too_large or len(lines) > self._limits.headers:
             raise _head_too_large()
         parser, target = self._parser, self._target
         path = target.partition(b"?")[0]
-        head = Head(parser.get_method(), target, path, parser.get_http_version(), self._headers)
+        # upstreams that map names to variables take `_` for a dash
+        headers = Headers([line for line in lines if b"_" not in line[0]])
+        head = Head(parser.get_method(), target, path, parser.get_http_version(), headers)
         refuse_ambiguous(head)
         self._upgrade_ignored = parser.should_upgrade()
         self._head = head
@@ -162,7 +169,7 @@ class RequestReader:
         if self._upgrade_ignored or head is None:
             return
         body = b"".join(self._body)
-        self.phase, self._head, self._headers, self._body = Phase.IDLE, None, Headers(), []
+        self.phase, self._head, self._lines, self._body = Phase.IDLE, None, [], []
         self._request_done(Request(head, body, self._parser.should_keep_alive()))
 
     def _refuse_large_body(self, size: int) -> None:
@@ -194,7 +201,7 @@ def refuse_ambiguous(head: Head) -> None:
     if not head.target.startswith(b"/") or b"#" in head.target:
         raise _bad("the request target must be a path, without a fragment")
     headers = head.headers
-    if b"host" in headers.repeated or (b"host" not in headers.first and head.version == "1.1"):
+    if headers.repeated(b"host") or (b"host" not in headers.first and head.version == "1.1"):
         raise _bad("exactly one Host header is needed")
     _refuse_framing(head, headers)
     expectation = headers.first.get(b"expect")
@@ -206,7 +213,7 @@ def _refuse_framing(head: Head, headers: Headers) -> None:
     coding = headers.first.get(b"transfer-encoding")
     if coding is not None and head.version == "1.0":
         raise _bad("HTTP/1.0 has no Transfer-Encoding")
-    if coding is not None and (b"transfer-encoding" in headers.repeated or coding.strip().lower() != b"chunked"):
+    if coding is not None and (headers.repeated(b"transfer-encoding") or coding.strip().lower() != b"chunked"):
         raise RequestRefused(501, "not_implemented", "the only transfer coding taken is chunked", close=True)
     if head.method in (b"GET", b"HEAD") and has_body(head):
         raise _bad("this method takes no body")

@@ -7,7 +7,7 @@ import httptools
 import orjson
 
 from pulumi_infercrane.router.errors import AnswerInvalid
-from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, Headers
+from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, Headers, Line
 
 MAX_HEAD = 64 * 1024
 
@@ -21,6 +21,7 @@ class ResponseReader:
 
     __slots__ = (
         "_held",
+        "_lines",
         "_parser",
         "_start_line",
         "complete",
@@ -38,7 +39,7 @@ class ResponseReader:
     def __init__(self, on_body: Callable[[bytes], None]) -> None:
         self.on_body = on_body
         self.status = 0
-        self.headers = Headers()
+        self.headers = Headers([])
         self.head_done = False
         self.over = False
         """Complete, or worse."""
@@ -50,6 +51,7 @@ class ResponseReader:
         """Heads of 103 answers, to be passed on."""
         self._held = b""
         self._start_line = b""
+        self._lines: list[Line] = []
         self._parser = httptools.HttpResponseParser(self)
         self.feed_body: Callable[[bytes], None] = self._parser.feed_data
         """Takes body bytes once the head is done; sets `over`, raises HttpParserError."""
@@ -120,13 +122,14 @@ class ResponseReader:
     def on_message_begin(self) -> None:
         if self.complete:
             self.surplus = True
-        self.headers = Headers()
+        self._lines = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.head_done:
-            self.headers.add(name, value)
+            self._lines.append((name, value))
 
     def on_headers_complete(self) -> None:
+        self.headers = Headers(self._lines)
         self.status = self._parser.get_status_code()
         self.keep_alive = self._parser.should_keep_alive()
 
@@ -150,7 +153,7 @@ class ResponseReader:
 
     def _final(self, head: bytes) -> None:
         coding = self.headers.first.get(b"transfer-encoding", b"chunked")
-        if b"transfer-encoding" in self.headers.repeated or coding.strip().lower() != b"chunked":
+        if self.headers.repeated(b"transfer-encoding") or coding.strip().lower() != b"chunked":
             raise AnswerInvalid("a transfer coding other than chunked")
         self.head_done = True
         self.complete = self.complete or self.status in _BODILESS
