@@ -34,12 +34,21 @@ def test_a_preview_becomes_steps(engine: Engine, tmp_path: Path) -> None:
         {"op": "update", "urn": "urn:a::one", "newState": {"type": "t:i:A", "inputs": {"x": 2}}, "oldState": {}},
     ]
     (tmp_path / "answer.json").write_text(json.dumps({"steps": steps}))
-    script(tmp_path, f"cat {tmp_path}/answer.json")
+    script(tmp_path, f"cat {tmp_path}/answer.json; echo '{{}}' > {tmp_path}/op/plan.json")
     preview = engine.preview(tmp_path / "op")
     assert [step.op for step in preview.changes] == ["update"]
     found = preview.of_type("t:i:A")
     assert found is not None
     assert (found.name, found.new["inputs"]) == ("one", {"x": 2})
+
+
+@pytest.mark.parametrize(("diff", "empty"), [({}, True), ({"adds": {"url": "x"}}, False)])
+def test_outputs_alone_are_a_change_too(engine: Engine, tmp_path: Path, diff: dict[str, object], empty: bool) -> None:
+    """A run that was killed after its last resource had not written the stack's outputs yet."""
+    plan = {"resourcePlans": {"urn:stack": {"goal": {"type": "pulumi:pulumi:Stack", "outputDiff": diff}}}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    script(tmp_path, f"echo '{{}}'; cp {tmp_path}/plan.json {tmp_path}/op/plan.json")
+    assert engine.preview(tmp_path / "op").is_empty is empty
 
 
 def test_a_failed_preview_is_reported_with_its_diagnostics(engine: Engine, tmp_path: Path) -> None:

@@ -59,6 +59,12 @@ class Preview:
 
     steps: tuple[Step, ...]
     plan: Path
+    outputs_differ: bool = False
+    """Whether outputs of the stack would change though no resource does: a run was killed before it wrote them."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.changes and not self.outputs_differ
 
     @property
     def changes(self) -> tuple[Step, ...]:
@@ -92,7 +98,7 @@ class Engine:
             raise EngineError(
                 _diagnostics(document) or _tail(folder / "preview.err") or f"pulumi preview ended with {code}"
             )
-        return Preview(tuple(_step(step) for step in document.get("steps", ())), plan)
+        return Preview(tuple(_step(step) for step in document.get("steps", ())), plan, _outputs_differ(plan))
 
     def up(self, plan: Path, folder: Path, echo: Echo, keep_open: Sequence[int] = ()) -> None:
         """Apply the plan, passing on what the engine prints.
@@ -208,6 +214,15 @@ def _parse_preview(output: Path) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return document
+
+
+def _outputs_differ(plan: Path) -> bool:
+    try:
+        resources = json.loads(plan.read_text(encoding="utf-8")).get("resourcePlans", {})
+    except (OSError, ValueError) as error:
+        raise EngineError(f"the engine saved no plan that can be read: {error}") from error
+    goals = [resource.get("goal") or {} for resource in resources.values()]
+    return any(goal.get("type") == "pulumi:pulumi:Stack" and goal.get("outputDiff") for goal in goals)
 
 
 def _step(step: Mapping[str, Any]) -> Step:

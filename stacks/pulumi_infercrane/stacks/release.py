@@ -127,11 +127,11 @@ def _steps(run: _Run) -> Result:
     planned = _guard(run.project, run.request, preview)
     _lint(preview, planned)
     run.move("approved", _approval(planned))
-    if preview.changes:
+    if not preview.is_empty:
         _apply(run, engine, preview)
     live = verify(run.project, run.config.service, planned.fields["activeRevision"])
     run.move("succeeded", {"active": live.active, "generation": live.generation})
-    return _result(run, planned, live, changed=bool(preview.changes))
+    return _result(run, planned, live, changed=not preview.is_empty)
 
 
 def _apply(run: _Run, engine: Engine, preview: Preview) -> None:
