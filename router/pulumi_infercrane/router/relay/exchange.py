@@ -207,18 +207,16 @@ class Exchange:
     async def _dial(self, chosen: Endpoint) -> None:
         binding = self._binding
         others = [endpoint for endpoint in binding.endpoints if endpoint is not chosen]
-        for endpoint in [chosen, *others][:MAX_ATTEMPTS]:
+        for self._attempt, endpoint in enumerate([chosen, *others][:MAX_ATTEMPTS], start=1):
             try:
                 connection = endpoint.pool.take() or await endpoint.pool.dial(binding.timers.connect_s)
             except (OSError, TimeoutError) as error:
                 _log.warning("upstream %s of revision %s: %s", endpoint.id, binding.label, str(error) or "timeout")
-                self._attempt += 1
                 continue
             self._dialing = None
             self._begin(connection, endpoint)
             return
         self._dialing = None
-        self._attempt = MAX_ATTEMPTS
         self._refuse(Outcome.CONNECT_FAILED, 503, "no upstream of the revision takes connections")
 
     def _begin(self, connection: UpstreamConnection, endpoint: Endpoint) -> None:
@@ -258,9 +256,7 @@ class Exchange:
 
     def _refuse(self, outcome: Outcome, status: int, message: str) -> None:
         if self._finish(outcome):
-            self._client.answer_error(
-                status, _CODES[outcome], message, self._binding.answer_headers(self._request_id, self._attempt)
-            )
+            self._client.answer_error(status, _CODES[outcome], message, self._answer_headers())
 
     def _break(self, outcome: Outcome) -> None:
         unframed = self._dechunk or (self._reader is not None and self._reader.ends_at_eof)
