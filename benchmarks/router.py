@@ -35,7 +35,7 @@ SETTLE_S = 0.5
 START_S = 15
 CPU_GOAL = 1.25
 QUIET_CORES = 0.2
-MAX_TRIES = 3
+MAX_TRIES = 2
 PROXY_CORE, OTHERS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
 
 
