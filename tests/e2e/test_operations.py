@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pulumi_infercrane.components.supervision.observing import read_record
 from tests.e2e.lab import STACK, Lab
 
 pytestmark = [pytest.mark.engine, pytest.mark.runtime]
@@ -102,9 +103,9 @@ def test_a_router_that_goes_down_before_the_flip_keeps_the_old_route(lab: Lab, t
 
 
 def kill_router(lab: Lab) -> None:
-    """Kill the router and its supervisor, as a crash of the machine would."""
-    for pid in lab.processes():
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if b"chat-router" in command or b"router.sock" in command:
-            os.kill(pid, signal.SIGKILL)
+    """Kill the router and, before it could start another one, its supervisor: as a crash of the machine would."""
+    record = read_record(lab.place.root / "processes" / "chat-router")
+    assert record is not None
+    for role in ("supervisor", "child"):
+        os.kill(record[role]["pid"], signal.SIGKILL)
     wait_for(lambda: lab.infercrane("release", "status", "-s", STACK, code=None).code != 0)
