@@ -37,10 +37,10 @@ clean-demo: setup ## stop and remove everything a demo left
 	@$(RUN)python -m examples.demo.clean
 
 test: setup engine ## run all tests, also those on the real engine and real model servers; ARGS go to pytest
-	@$(RUN)pytest $(ARGS)
+	@$(RUN)pytest -m "not demo" $(ARGS)
 
 unit: setup ## run the fast tests only
-	@$(RUN)pytest -m "not engine and not runtime and not packaging" $(ARGS)
+	@$(RUN)pytest -m "not engine and not runtime and not packaging and not demo" $(ARGS)
 
 bench: setup engine ## measure the router, the provider process and the command line, as ratios
 	@$(RUN)python benchmarks/run.py

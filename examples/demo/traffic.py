@@ -23,6 +23,12 @@ class Stream:
     ended: float = 0.0
     revision: str = ""
     outcome: str = "open"
+    detail: str = ""
+    """What was seen last, when it did not complete."""
+
+    @property
+    def trouble(self) -> str:
+        return f"{self.outcome} after {self.ended - self.started:.1f} s: {self.detail[-400:]}"
 
 
 @dataclass
@@ -61,6 +67,15 @@ class Traffic:
             "failed": outcomes["failed"] + outcomes["open"],
             "truncated": outcomes["truncated"],
             "revisions_seen": dict(Counter(stream.revision for stream in self.streams)),
+            "trouble": [
+                {
+                    "outcome": stream.outcome,
+                    "seconds": round(stream.ended - stream.started, 3),
+                    "detail": stream.detail[-400:],
+                }
+                for stream in self.streams
+                if stream.outcome != "complete"
+            ],
         }
 
     def open_across(self, before: str, after: str) -> int:
@@ -93,7 +108,8 @@ class Traffic:
             self.streams.append(stream)
             try:
                 await self._ask(session, stream, PROMPTS[len(self.streams) % len(PROMPTS)], give_away)
-            except (aiohttp.ClientError, TimeoutError):
+            except (aiohttp.ClientError, TimeoutError) as error:
+                stream.detail += f" {error!r}"
                 stream.outcome = "truncated" if stream.revision else "failed"
             stream.ended = time.monotonic()
             give_away()
@@ -112,6 +128,7 @@ class Traffic:
                 return
             finished, events = False, 0
             async for line in answer.content:
+                stream.detail = line.decode(errors="replace").strip() or stream.detail
                 finished = finished or _finish_reason(line) is not None
                 events += line.startswith(b"data: ")
                 if self.overlapping and events > ANSWER_TOKENS // 2:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.engine, pytest.mark.runtime]
+pytestmark = [pytest.mark.engine, pytest.mark.runtime, pytest.mark.demo]
 
 ROOT = Path(__file__).parents[2]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,9 +10,20 @@ from threading import Event, Thread
 
 import aiohttp
 import pytest
+import yaml
 
 from pulumi_infercrane.guard import Ledger
 from tests.e2e.lab import SERVICE, STACK, Lab
+
+QUALITY_POLICY = """\
+schema: infercrane.policy/v1
+service: chat
+bootstrap: true
+required_kinds: [quality]
+min_duration_s: 0
+rules:
+  - {id: quality.own, class: H, margin: 0.05, min_pass: 40}
+"""
 
 pytestmark = [pytest.mark.engine, pytest.mark.runtime]
 
@@ -138,21 +150,37 @@ def test_a_previous_revision_that_is_no_longer_declared_is_drained_and_stopped(l
     assert len(lab.servers()) == 1
 
 
-def test_a_candidate_that_fails_is_rejected_and_pulumi_up_stays_green(lab: Lab) -> None:
-    """A context too short for the traffic: it starts, it is healthy, and it refuses most requests."""
-    revisions = {"r1": lab.revision(), "r2": lab.revision(max_context_len=64)}
+def test_a_candidate_that_answers_otherwise_is_rejected_and_pulumi_up_stays_green(lab: Lab) -> None:
+    """The task file asks for what the active revision says; the candidate has other weights and says other things."""
+    revisions = {"r1": lab.revision("tiny-a"), "r2": lab.revision("tiny-b")}
+    (lab.project / "policy.yaml").write_text(QUALITY_POLICY)
     lab.declare({"r1": revisions["r1"]})
     lab.up()
     lab.declare(revisions, "r2")
     lab.up(code=4)
-    lab.collect()
+    tasks = what_it_says(lab, lab.project / "tasks.yaml", items=40)
+    lab.infercrane("collect", "-s", STACK, "--kind", "quality", "--tasks", str(tasks))
     result = lab.up(code=3)
     assert (result["verdict"], result["action"], result["active_after"]) == ("reject", "keep", "r1")
-    assert "limit_exceeded" in result["reasons"][0]
+    assert "margin_exceeded" in result["reasons"][0]
     lab.pulumi("up", "--yes", "--stack", STACK)
     assert lab.served_by() == "r1"
     history = lab.infercrane("release", "history", "--json", "-s", STACK)
     assert [record["verdict"] for record in json.loads(history.out)] == ["promote", "insufficient_evidence", "reject"]
+
+
+def what_it_says(lab: Lab, path: Path, items: int) -> Path:
+    """A task file whose answers are words that the service says itself, greedily."""
+    asked = []
+    for number in range(items):
+        prompt = f"the model {number} and the server {number * 7}"
+        message = [{"role": "user", "content": prompt}]
+        answer = lab.chat(messages=message, max_tokens=12, temperature=0).json()["choices"][0]["message"]["content"]
+        words = sorted(set(re.findall(r"[A-Za-z]{3,}", answer)), key=len)
+        asked.append({"id": f"{number:04d}", "prompt": prompt, "expect": words[-1:] or ["nothing"]})
+    tasks = {"schema": "infercrane.tasks/v1", "name": "own", "metric": "contains", "max_tokens": 12, "items": asked}
+    path.write_text(yaml.safe_dump(tasks))
+    return path
 
 
 def test_destroying_a_service_in_use_needs_a_second_thought(lab: Lab) -> None:
