@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.rows import Row, publish
 from tests.e2e.lab import STACK, Lab
 from tests.engine.engine import prepare
-from tests.guard.conftest import Folder, seconds
+from tests.guard.conftest import Folder
 from tests.runtimes import prepare as runtimes
 
 ROUNDS = 5
@@ -38,7 +38,7 @@ def start_up() -> list[Row]:
     with TemporaryDirectory() as folder:
         evidence = Folder(Path(folder) / "evidence")
         for role in ("candidate", "baseline"):
-            evidence.benchmark(role, seconds(1000, seed=len(role)))
+            evidence.benchmark(role, evidence.seconds(1000, seed=len(role)))
             evidence.quality(role, (1.0,) * 300)
         policy = Path(folder) / "policy.yaml"
         policy.write_text(evidence.policy)
