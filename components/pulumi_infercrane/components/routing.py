@@ -29,6 +29,9 @@ class RouterArgs:
 class Route(pulumi.CustomResource):
     """Which revisions a router knows for a service, and where they answer. It never says which one is active."""
 
+    generation: pulumi.Output[str]
+    """Generation of the table after this route was put into it, a decimal number."""
+
     def __init__(
         self,
         name: str,

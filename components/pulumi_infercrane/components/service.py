@@ -78,6 +78,8 @@ class InferenceService(pulumi.ComponentResource):
     """Name of the revision before it, still running; empty when there is none."""
     verdict: pulumi.Output[str]
     """`promote`, `reject` or `insufficient_evidence`; empty when nothing had to be decided."""
+    route_generation: pulumi.Output[str]
+    """Generation of the route's table, a decimal number; it grows with every change of the route."""
 
     def __init__(self, name: str, args: InferenceServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("infercrane:index:InferenceService", name, {}, opts)
@@ -96,10 +98,17 @@ class InferenceService(pulumi.ComponentResource):
         self.active_revision = self.release.active_revision.apply(lambda digest: names.get(digest, digest))
         self.previous_revision = self.release.previous_revision.apply(lambda digest: names.get(digest, digest))
         self.verdict = self.release.verdict
+        generations = pulumi.Output.all(routing.route.generation, self.release.route_generation)
+        self.route_generation = generations.apply(_newest)
         self.revisions: dict[str, Any] = {
             runtime.spec.name: {"digest": runtime.spec.digest, "url": runtime.url} for runtime in runtimes
         }
         self.register_outputs({"url": self.url, "activeRevision": self.active_revision, "verdict": self.verdict})
+
+
+def _newest(generations: Sequence[str]) -> str:
+    """A route is put before the release moves it, and a release that keeps what serves leaves the put the last word."""
+    return max(generations, key=lambda generation: int(generation or 0))
 
 
 def _refuse_contradictions(args: InferenceServiceArgs) -> None:

@@ -36,7 +36,7 @@ def _declare() -> None:
     pulumi.export("action", release.action)
     pulumi.export("reasons", release.reasons)
     pulumi.export("decisionId", release.decision_id)
-    pulumi.export("routeGeneration", release.route_generation)
+    pulumi.export("routeGeneration", service.route_generation)
     pulumi.export("revisions", service.revisions)
 
 
