@@ -48,14 +48,14 @@ def test_a_size_cap_comes_before_parsing():
 
 def test_the_error_names_the_line():
     with pytest.raises(Inadmissible, match=r"not_json: line 2: .*ends too early"):
-        parse_lines(b'{"a": 1}\n{"a": ')
+        list(parse_lines(b'{"a": 1}\n{"a": '))
 
 
 @pytest.mark.parametrize("text", [b'{"a": 1}\n\n{"a": 2}\n', b"{}\n[1]\n", b""])
 def test_every_line_is_an_object(text):
     with pytest.raises(Inadmissible, match="not_json: line"):
-        parse_lines(text)
+        list(parse_lines(text))
 
 
 def test_the_last_line_may_lack_its_newline():
-    assert parse_lines(b'{"a": 1}\n{"a": 2}') == [{"a": 1}, {"a": 2}]
+    assert list(parse_lines(b'{"a": 1}\n{"a": 2}')) == [{"a": 1}, {"a": 2}]

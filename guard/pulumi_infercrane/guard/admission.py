@@ -129,7 +129,7 @@ def _problems(question: Question, envelope: Envelope, record: Any) -> Iterator[P
     yield _clock(question, envelope)
     if envelope.kind in known_kinds() and record is not None:
         yield _stale(question, envelope)
-        yield _truncated(envelope, record.attempted)
+        yield _truncated(envelope, getattr(record, "attempted", None))
         yield find_kind(envelope.kind).check(Member(envelope, record), question.policy.settings)
 
 
@@ -171,8 +171,11 @@ def _stale(question: Question, envelope: Envelope) -> Problem | None:
     return Problem("stale", detail)
 
 
-def _truncated(envelope: Envelope, attempted: int) -> Problem | None:
-    planned = envelope.planned.requests
+def _truncated(envelope: Envelope, attempted: int | None) -> Problem | None:
+    """A file that does not say what was attempted is left to the rules that need to know."""
+    if attempted is None:
+        return None
+    planned = envelope.planned.requests if envelope.planned else attempted
     if attempted and attempted >= COMPLETE_SHARE * planned:
         return None
     return Problem("truncated", f"{attempted} of {planned} planned requests are in the file")

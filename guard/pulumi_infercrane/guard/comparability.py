@@ -1,11 +1,10 @@
 """Whether two load runs had the same workload. Differences of the *subjects* are the declared change."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pulumi_infercrane.guard.evidence.readers import major_minor
-from pulumi_infercrane.guard.evidence.records import Request
 from pulumi_infercrane.guard.reasons import Problem
 from pulumi_infercrane.guard.rule import Member, Sides
 
@@ -61,12 +60,12 @@ def _record_problem(members: Sequence[Member]) -> Problem | None:
 
 
 def _lengths_problem(sides: Sides) -> Problem | None:
-    out_tokens = [_mean_tokens(side, lambda request: request.out_tokens) for side in (sides.baseline, sides.candidate)]
+    out_tokens = [_mean_tokens(side, "out_tokens") for side in (sides.baseline, sides.candidate)]
     if not _close(out_tokens):
         return _differs("mean output length in tokens", out_tokens)
     if len(_tokenizers(sides.all)) > 1:
         return None  # the same text is another number of tokens: the data set digest says that it is the same text
-    in_tokens = [_mean_tokens(side, lambda request: request.in_tokens) for side in (sides.baseline, sides.candidate)]
+    in_tokens = [_mean_tokens(side, "in_tokens") for side in (sides.baseline, sides.candidate)]
     return None if _close(in_tokens) else _differs("mean input length in tokens", in_tokens)
 
 
@@ -91,11 +90,15 @@ def _tokenizers(members: Iterable[Member]) -> set[str]:
     return {member.envelope.subject.tokenizer_digest for member in members}
 
 
-def _mean_tokens(members: Sequence[Member], tokens: Callable[[Request], int | None]) -> float | None:
-    counts = [
-        count for member in members for request in member.record.requests if (count := tokens(request)) is not None
-    ]
-    return math.fsum(counts) / len(counts) if counts else None
+def _mean_tokens(members: Sequence[Member], name: str) -> float | None:
+    """Mean over the successful requests of all runs, each run weighing as much as it has of them."""
+    known = [(mean, _succeeded(member)) for member in members if (mean := getattr(member.record, name)) is not None]
+    total = sum(weight for _, weight in known)
+    return math.fsum(mean * weight for mean, weight in known) / total if total else None
+
+
+def _succeeded(member: Member) -> int:
+    return max(1, (member.record.attempted or 0) - (member.record.failed or 0))
 
 
 def _close(values: Sequence[float | None]) -> bool:

@@ -6,6 +6,7 @@ Failures count as infinitely slow, so a revision cannot look fast by answering l
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from pulumi_infercrane.guard import statistics
 from pulumi_infercrane.guard.rule import (
@@ -62,9 +63,8 @@ def judge_quantile(rule: Rule, spec: Quantile, sides: Sides, settings: Settings)
 
 def pooled_seconds(members: Sequence[Member], metric: str) -> list[float]:
     """Sorted seconds of every request, +inf for a failed one; a request too short to have the figure is left out."""
-    requests = [request for member in members for request in member.record.requests]
-    values = [getattr(request, metric) if request.ok else math.inf for request in requests]
-    return sorted(value for value in values if value is not None)
+    runs = [member.record.requests for member in members]
+    return sorted(chain.from_iterable(requests.seconds(metric) for requests in runs if requests))
 
 
 def _too_few(rule: Rule, baseline: Sequence[float], candidate: Sequence[float]) -> Finding | None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pulumi_infercrane.guard import statistics
-from pulumi_infercrane.guard.evidence.records import Request
 from pulumi_infercrane.guard.rule import (
     Finding,
     Measured,
@@ -21,25 +20,26 @@ from pulumi_infercrane.guard.rule import (
     scaled,
 )
 
-Bad = Callable[[Request], bool]
 Count = tuple[int, int]
+"""Bad and attempted requests."""
+Counting = Callable[[Member], Count]
 
 
-def failed(request: Request) -> bool:
-    """The request did not end with a complete answer."""
-    return not request.ok
+def failures(member: Member) -> Count:
+    """Requests that did not end with a complete answer. The record must know both counts."""
+    return member.record.failed, member.record.attempted
 
 
-def count(members: Sequence[Member], bad: Bad) -> Count:
+def count(members: Sequence[Member], counting: Counting) -> Count:
     """Bad and attempted requests over several runs."""
-    requests = [request for member in members for request in member.record.requests]
-    return sum(bad(request) for request in requests), len(requests)
+    counts = [counting(member) for member in members]
+    return sum(bad for bad, _ in counts), sum(attempted for _, attempted in counts)
 
 
-def judge_share(rule: Rule, members: Sequence[Member], bad: Bad, limit: float, alpha: float) -> Finding:
+def judge_share(rule: Rule, members: Sequence[Member], counting: Counting, limit: float, alpha: float) -> Finding:
     """The pooled share of bad requests against an absolute limit. A run that fails by itself stands, pooled or not."""
-    counts = [count([member], bad) for member in members]
-    findings = [_share(rule, one, limit, alpha) for one in (count(members, bad), *counts)]
+    counts = [counting(member) for member in members]
+    findings = [_share(rule, one, limit, alpha) for one in (count(members, counting), *counts)]
     finding = next((one for one in findings if one.outcome == "fail"), findings[0])
     if finding.outcome != "fail" and disagree([statistics.proportion(k, n, alpha) for k, n in counts]):
         finding = in_conflict(finding)
@@ -48,7 +48,7 @@ def judge_share(rule: Rule, members: Sequence[Member], bad: Bad, limit: float, a
 
 def judge_difference(rule: Rule, sides: Sides, alpha: float) -> Finding:
     """The share of failed requests against the baseline's."""
-    (kb, nb), (kc, nc) = count(sides.baseline, failed), count(sides.candidate, failed)
+    (kb, nb), (kc, nc) = count(sides.baseline, failures), count(sides.candidate, failures)
     difference = statistics.unpaired_difference(kb, nb, kc, nc, alpha)
     interval, n = rounded_interval(difference), min(nb, nc)
     z = statistics.normal_quantile(alpha)

@@ -4,6 +4,7 @@ Refused are text that is not UTF-8, duplicate keys, NaN and infinities (also `1e
 beyond a size cap.
 """
 
+import io
 import json
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -24,20 +25,16 @@ def parse(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     return _parse_text(_decode(data))
 
 
-def parse_lines(data: bytes, *, max_bytes: int = MAX_BYTES) -> list[dict[str, Any]]:
-    """JSON Lines: one object a line, no blank lines.
+def parse_lines(data: bytes, *, max_bytes: int = MAX_BYTES) -> Iterator[dict[str, Any]]:
+    """JSON Lines, one object a line, no blank lines; a line is parsed when it is asked for.
 
     Raises:
         Inadmissible: as `parse`, with the line number.
     """
     _check_size(data, max_bytes)
-    return list(_objects(_decode(data).removesuffix("\n").split("\n")))
-
-
-def _objects(lines: list[str]) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(io.BytesIO(data or b"\n"), start=1):
         try:
-            value = _parse_text(line)
+            value = _parse_text(_decode(line.removesuffix(b"\n")))
         except Inadmissible as error:
             raise Inadmissible(error.problem.code, f"line {number}: {error.problem.detail}") from error
         if not isinstance(value, dict):
@@ -89,11 +86,11 @@ def _children(node: Any) -> list[Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result:
-            raise Inadmissible("duplicate_key", f"key {key!r} occurs twice in one object")
-        result[key] = value
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen = [key for key, _ in pairs]
+        key = next(key for key in result if seen.count(key) > 1)
+        raise Inadmissible("duplicate_key", f"key {key!r} occurs twice in one object")
     return result
 
 
@@ -103,9 +100,12 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _finite(text: str) -> float:
     number = float(text)
-    if number in (float("inf"), float("-inf")):
+    if number in _INFINITIES:
         raise Inadmissible("non_finite", f"{text} is beyond the range of numbers")
     return number
+
+
+_INFINITIES = (float("inf"), float("-inf"))
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)

@@ -197,7 +197,8 @@ class Envelope(_Strict):
     slo: Slo | None = None
     window: Window
     runner: Runner | None = None
-    planned: Planned
+    planned: Planned | None = None
+    """How much was to be measured; tools that cut a run short rarely say so themselves."""
     run: Run | None = None
     probes: Probes | None = None
     supersedes: tuple[Supersedes, ...] = ()
@@ -214,6 +215,8 @@ class Envelope(_Strict):
     def _one_primary(self) -> "Envelope":
         if [file.part for file in self.files].count("primary") != 1:
             raise ValueError("exactly one file must be the primary one")
+        if len({file.part for file in self.files}) < len(self.files):
+            raise ValueError("two files are the same part")
         return self
 
 

@@ -174,7 +174,7 @@ def _checked_file(root: Path, envelope_path: str, file: EvidenceFile, seen: list
 def _record(envelope: Envelope, files: Sequence[bytes]) -> Any:
     primary = envelope.primary
     reader = reader_for(primary.tool, primary.tool_version)
-    return reader.read(files[envelope.files.index(primary)], envelope)
+    return reader.read({file.part: data for file, data in zip(envelope.files, files, strict=True)}, envelope)
 
 
 def _beside(envelope_path: str, path: str) -> str:

@@ -1,13 +1,13 @@
 """Rules over a load run: failures, latency quantiles against the baseline, attainment of objectives."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from pulumi_infercrane.guard.comparability import load_problem
-from pulumi_infercrane.guard.evidence.records import Request
+from pulumi_infercrane.guard.evidence.records import Requests
 from pulumi_infercrane.guard.latency import Quantile, judge_quantile
-from pulumi_infercrane.guard.proportions import count, failed, judge_difference, judge_share
+from pulumi_infercrane.guard.proportions import Count, Counting, count, failures, judge_difference, judge_share
 from pulumi_infercrane.guard.reasons import Problem
 from pulumi_infercrane.guard.rule import Finding, Kind, Member, Rule, RuleForm, Settings, Sides, unknown
 from pulumi_infercrane.guard.statistics import lower_bound
@@ -45,11 +45,16 @@ def _check(member: Member, settings: Settings) -> Problem | None:
 
 def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     name = _name(rule.id)
+    problem = _uncounted(sides.candidate)
+    if problem:
+        return unknown(problem.code, problem.detail)
     if name == "error_fraction":
-        return judge_share(rule, sides.candidate, failed, rule.bound, settings.alpha)
+        return judge_share(rule, sides.candidate, failures, rule.bound, settings.alpha)
     if name == "attainment":
-        return judge_share(rule, sides.candidate, _misses(settings), round(1 - rule.bound, 9), settings.alpha)
-    problem = sides.no_baseline or _baseline_problem(sides, settings) or load_problem(sides)
+        return _judge_attainment(rule, sides.candidate, settings)
+    problem = (
+        sides.no_baseline or _uncounted(sides.baseline) or _baseline_problem(sides, settings) or load_problem(sides)
+    )
     if problem:
         return unknown(problem.code, problem.detail)
     finding = _against_baseline(rule, name, sides, settings)
@@ -66,20 +71,41 @@ def _against_baseline(rule: Rule, name: str, sides: Sides, settings: Settings) -
     return judge_difference(rule, sides, settings.alpha)
 
 
-def _misses(settings: Settings) -> Callable[[Request], bool]:
+def _uncounted(members: Sequence[Member]) -> Problem | None:
+    """Failures that nobody counted are not zero failures."""
+    for member in members:
+        if member.record.attempted is None or member.record.failed is None:
+            tool = member.envelope.primary.tool
+            return Problem("counters_disagree", f"{tool} does not say how many requests were attempted and failed")
+    return None
+
+
+def _judge_attainment(rule: Rule, members: Sequence[Member], settings: Settings) -> Finding:
+    for member in members:
+        if member.record.requests is None and dict(member.record.slo) != dict(settings.slo):
+            return unknown("not_comparable", "the file counts good requests by other objectives than the policy's")
+    return judge_share(rule, members, _misses(settings.slo), round(1 - rule.bound, 9), settings.alpha)
+
+
+def _misses(slo: Mapping[str, float]) -> Counting:
     """A request misses when it failed or exceeds an objective it has a figure for."""
 
-    def missed(request: Request) -> bool:
-        return failed(request) or any((getattr(request, name) or 0) > most for name, most in settings.slo.items())
+    def counting(member: Member) -> Count:
+        requests: Requests | None = member.record.requests
+        if requests is None:
+            return member.record.attempted - (member.record.good or 0), member.record.attempted
+        columns = [(getattr(requests, name), most) for name, most in slo.items()]
+        missed = sum(not ok or any(column[i] > most for column, most in columns) for i, ok in enumerate(requests.ok))
+        return missed, len(requests)
 
-    return missed
+    return counting
 
 
 def _baseline_problem(sides: Sides, settings: Settings) -> Problem | None:
     gap = _gap(sides)
     if gap > OLDEST_BASELINE:
         return Problem("stale", f"the baseline was measured {gap.days} days apart from the candidate")
-    k, n = count(sides.baseline, failed)
+    k, n = count(sides.baseline, failures)
     limit = settings.bounds.get("benchmark.error_fraction", DEFAULT_ERROR_LIMIT)
     if lower_bound(k, n, settings.alpha) <= limit:
         return None

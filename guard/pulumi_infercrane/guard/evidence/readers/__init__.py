@@ -1,16 +1,18 @@
 """Readers: one module per measuring tool, found by the tool's name (`vllm-bench` is read by `vllm_bench.py`).
 
-A module exposes `read(primary: bytes, envelope: Envelope) -> Record` and `VERSIONS`, the major.minor versions it knows.
-It raises Inadmissible for content it cannot vouch for.
+A module exposes `read(parts, envelope) -> Record`, where `parts` holds the bytes of the envelope's files by their part,
+and `VERSIONS`, the major.minor versions it knows; empty for a tool whose files are told apart by their keys because
+they hold no version. It raises Inadmissible for content it cannot vouch for.
 """
 
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
+from pulumi_infercrane.guard.evidence.records import Record
 from pulumi_infercrane.guard.reasons import Inadmissible
 
 _VERSION = re.compile(r"(\d+\.\d+)(?:\.|$)")
@@ -20,7 +22,7 @@ class Reader(Protocol):
     """What a module in this folder provides."""
 
     VERSIONS: tuple[str, ...]
-    read: Callable[[bytes, Envelope], object]
+    read: Callable[[Mapping[str, bytes], Envelope], Record]
 
 
 def reader_for(tool: str, version: str) -> Reader:
@@ -34,7 +36,7 @@ def reader_for(tool: str, version: str) -> Reader:
     if module not in known:
         raise Inadmissible("tool_unknown", f"no reader for {tool!r}, only for {', '.join(known)}")
     reader = cast("Reader", importlib.import_module(f"{__name__}.{module}"))
-    if major_minor(version) not in reader.VERSIONS:
+    if reader.VERSIONS and major_minor(version) not in reader.VERSIONS:
         raise Inadmissible("version_unknown", f"{tool} {version}: known are {', '.join(reader.VERSIONS)}")
     return reader
 
