@@ -36,11 +36,19 @@ demo: setup ## release four candidates on real servers under load; KEEP=1 leaves
 clean-demo: setup ## stop and remove everything a demo left
 	@$(RUN)python -m examples.demo.clean
 
+# The fast tests share the processors; those on real parts need them for themselves.
+FAST := not engine and not runtime and not packaging and not browser and not demo
+
 test: setup engine ## run all tests, also those on the real engine and real model servers; ARGS go to pytest
+ifdef ARGS
 	@$(RUN)pytest -m "not demo" $(ARGS)
+else
+	@$(RUN)pytest -n auto --dist loadfile -m "$(FAST)"
+	@$(RUN)pytest -m "not demo and not ($(FAST))"
+endif
 
 unit: setup ## run the fast tests only
-	@$(RUN)pytest -m "not engine and not runtime and not packaging and not demo" $(ARGS)
+	@$(RUN)pytest -n auto --dist loadfile -m "$(FAST)" $(ARGS)
 
 bench: setup engine ## measure the router, the provider process and the command line, as ratios
 	@$(RUN)python benchmarks/run.py

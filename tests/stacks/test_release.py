@@ -43,3 +43,9 @@ def test_the_previous_revision_may_go_once_it_is_no_longer_declared() -> None:
 
 def test_nothing_is_protected_before_anything_serves() -> None:
     _lint(plan("replace", "chat-router"), planned(active=""))
+
+
+def test_a_revision_that_was_only_renamed_is_told_so() -> None:
+    steps = (Step("create", "urn::r9-11111111", "t"), Step("delete", "urn::r1-11111111", "t"))
+    with pytest.raises(PlanRefused, match="under another name: call it 'r1' again"):
+        _lint(Preview(steps, Path("plan.json")), planned())

@@ -202,8 +202,16 @@ def _lint(preview: Preview, planned: _Planned) -> None:
         if step.op not in HARMLESS and step.name.endswith(marks):
             raise PlanRefused(
                 f"the plan would {step.op} {step.name}, which serves or is kept for a rollback ({step.urn}). "
-                "Take the change back, or promote another revision first; plain `pulumi up` does it and interrupts"
+                f"{_way_out(step, preview)}"
             )
+
+
+def _way_out(refused: Step, preview: Preview) -> str:
+    name, _, digest = refused.name.rpartition("-")
+    created = [step.name for step in preview.steps if step.op == "create" and step.type == refused.type]
+    if any(other.endswith(f"-{digest}") for other in created):
+        return f"It is the same revision under another name: call it {name!r} again while it serves"
+    return "Take the change back, or promote another revision first; plain `pulumi up` does it and interrupts"
 
 
 def verify(project: Project, service: str, expected: str) -> LiveService:

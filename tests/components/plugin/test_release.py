@@ -1,6 +1,7 @@
 """Release and Route against a real router: one compare-and-swap, looked up when its answer is lost."""
 
 import asyncio
+import socket
 import subprocess
 import sys
 import tempfile
@@ -43,17 +44,23 @@ def short() -> Iterator[Path]:
         yield Path(folder)
 
 
+def answers(path: Path) -> bool:
+    """Whether somebody accepts connections; the file is there a moment earlier."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
 @pytest.fixture
 def router(short: Path) -> Iterator[Path]:
     """Control socket of a running router."""
-    socket = short / "router.sock"
-    process = subprocess.Popen([*SERVE, "--control", str(socket), "--state", str(short / "state")])
+    control = short / "router.sock"
+    process = subprocess.Popen([*SERVE, "--control", str(control), "--state", str(short / "state")])
     deadline = time.monotonic() + 15
-    while not socket.exists():
+    while not answers(control):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    yield socket
+    yield control
     process.terminate()
     process.wait()
 

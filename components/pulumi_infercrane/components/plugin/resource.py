@@ -37,6 +37,8 @@ class Context:
 
 @dataclass(frozen=True)
 class CheckRequest:
+    """What the program declares for a resource, to be validated and completed."""
+
     context: Context
     urn: str
     name: str
@@ -49,6 +51,8 @@ class CheckRequest:
 
 @dataclass(frozen=True)
 class CheckResult:
+    """The inputs the engine goes on with."""
+
     inputs: Properties
     failures: Sequence[tuple[str, str]] = ()
     """Pairs of property path (or "") and reason; any failure stops the update of this resource."""
@@ -56,6 +60,8 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class DiffRequest:
+    """The recorded resource beside what is declared now; both sets of inputs were checked."""
+
     context: Context
     id: str
     urn: str
@@ -66,6 +72,8 @@ class DiffRequest:
 
 @dataclass(frozen=True)
 class DiffResult:
+    """What an update would change."""
+
     changed: Sequence[str] = ()
     """Property paths whose inputs differ; empty means nothing to do."""
     replaces: Sequence[str] = ()
@@ -75,6 +83,8 @@ class DiffResult:
 
 @dataclass(frozen=True)
 class CreateRequest:
+    """A resource to be made from checked inputs; in a preview nothing may be touched."""
+
     context: Context
     urn: str
     name: str
@@ -86,6 +96,8 @@ class CreateRequest:
 
 @dataclass(frozen=True)
 class CreateResult:
+    """The resource that was made."""
+
     id: str
     """Empty in a preview when the id is not yet known."""
     outputs: Properties
@@ -93,6 +105,8 @@ class CreateResult:
 
 @dataclass(frozen=True)
 class ReadRequest:
+    """A recorded resource whose present state is asked for."""
+
     context: Context
     id: str
     urn: str
@@ -103,6 +117,8 @@ class ReadRequest:
 
 @dataclass(frozen=True)
 class ReadResult:
+    """The resource as it is now."""
+
     id: str
     """Empty = the resource is gone."""
     inputs: Properties = field(default_factory=dict)
@@ -111,6 +127,8 @@ class ReadResult:
 
 @dataclass(frozen=True)
 class UpdateRequest:
+    """A recorded resource to be changed in place to checked inputs; in a preview nothing may be touched."""
+
     context: Context
     id: str
     urn: str
@@ -123,11 +141,15 @@ class UpdateRequest:
 
 @dataclass(frozen=True)
 class UpdateResult:
+    """The outputs after the change."""
+
     outputs: Properties
 
 
 @dataclass(frozen=True)
 class DeleteRequest:
+    """A recorded resource to be removed; one that is gone already is no failure."""
+
     context: Context
     id: str
     urn: str
