@@ -129,7 +129,7 @@ def test_the_source_is_named():
         (HEAD + "max_age: {benchmark: 7}", ":5: benchmark: '7' is not a duration"),
         (HEAD + "max_age: {replay: 7d}", ":5: unknown key 'replay'"),
         (HEAD + "bootstrap: yes", ":5: bootstrap: 'yes' is not one of true, false"),
-        (HEAD + "trust: {require_signatures: true}", ":5: unknown key 'trust'"),
+        (HEAD + "trust: {require_signatures: true}", ":5: trust: 'keys' is missing"),
         (HEAD + "alpha: 0.05\nalpha: 0.04", ":6: key 'alpha' is written twice"),
         (HEAD + "waivers: [{rule: benchmark.error_fraction}]", ":5: waivers: 'reason' is missing"),
         (HEAD + "service: ''", ":5: service: must not be empty"),

@@ -17,10 +17,13 @@ from pulumi_infercrane.guard.reasons import Problem, gate_rank
 from pulumi_infercrane.guard.rule import Member, Sides
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
 from pulumi_infercrane.guard.times import format_duration, parse_time
+from pulumi_infercrane.guard.trust.gate import vouchers
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
 CLOCK_OFFSET_MS = 5000
 COMPLETE_SHARE = 0.95
+FORGED = ("tampered", "signature_invalid")
+"""Somebody changed this evidence: nothing is judged beside it, however good the rest is."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Piece:
     problem: Problem | None = None
     bound: bool = False
     """It claims to be about a revision of this decision, in the role that revision has."""
+    signers: tuple[str, ...] = ()
+    """Ids of the trusted keys whose signatures counted."""
 
     @property
     def used(self) -> bool:
@@ -89,7 +94,7 @@ def admit(question: Question, evidence: EvidenceSet) -> Admission:
     pieces = _once(_without_shared_files(pieces))
     pieces = _without_other_comparisons(_without_incomplete_groups(pieces))
     pieces = _without_superseded(pieces)
-    blocked = _rolled_back(question, pieces) | _withdrawn(question, pieces) | _tampered(pieces)
+    blocked = _rolled_back(question, pieces) | _withdrawn(question, pieces) | _forged(pieces)
     return Admission(tuple(pieces), blocked)
 
 
@@ -111,14 +116,14 @@ def _members(pieces: Iterable[Piece], kind: str, role: str) -> Iterator[Member]:
 
 
 def _piece(question: Question, item: LoadedEvidence) -> Piece:
-    bound = item.envelope is not None and _binding(question, item.envelope) is None
-    return Piece(item, _own_problem(question, item), bound)
-
-
-def _own_problem(question: Question, item: LoadedEvidence) -> Problem | None:
     if item.envelope is None:
-        return item.problem
-    problems = [item.problem, *_problems(question, item.envelope, item.record)]
+        return Piece(item, item.problem)
+    signers, untrusted = vouchers(question.policy.trust, item.envelope, item.body)
+    problems = [item.problem, untrusted, *_problems(question, item.envelope, item.record)]
+    return Piece(item, _earliest(problems), _binding(question, item.envelope) is None, signers)
+
+
+def _earliest(problems: Iterable[Problem | None]) -> Problem | None:
     found = [problem for problem in problems if problem]
     return min(found, key=lambda problem: gate_rank(problem.code)) if found else None
 
@@ -282,17 +287,19 @@ def _superseded(piece: Piece, reasons: Mapping[tuple[str, str, str], str]) -> Pi
 # --- what blocks a kind -----------------------------------------------------------------------------------------
 
 
-def _tampered(pieces: Sequence[Piece]) -> dict[str, Problem]:
+def _forged(pieces: Sequence[Piece]) -> dict[str, Problem]:
     return {
         piece.envelope.kind: piece.problem
         for piece in pieces
-        if piece.envelope and piece.bound and piece.problem and piece.problem.code == "tampered"
+        if piece.envelope and piece.bound and piece.problem and piece.problem.code in FORGED
     }
 
 
 def _withdrawn(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem]:
-    """Evidence an earlier decision on this candidate used, and which is gone now without a successor's reason."""
-    present = {piece.item.evidence_id for piece in pieces}
+    """Evidence an earlier decision on this candidate used, and which is gone now without a successor's reason.
+
+    Gone is also what lost the signature it counted by: else a bad result could be made to not count by taking it off.
+    """
     replaced = {
         one.evidence_id for piece in pieces if piece.used and piece.envelope for one in piece.envelope.supersedes
     }
@@ -301,10 +308,21 @@ def _withdrawn(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem
         if record.get("candidate") != question.candidate:
             continue
         for entry in record.get("evidence", ()):
-            if entry["used"] and entry["evidence_id"] not in present | replaced:
+            if entry["used"] and entry["evidence_id"] not in replaced and not _is_there(entry, pieces):
                 detail = f"{entry['evidence_id'][:19]}…, used by decision {record['decision_id'][:19]}…, is gone"
                 blocked[entry["kind"]] = Problem("evidence_withdrawn", detail)
     return blocked
+
+
+def _is_there(entry: Mapping[str, Any], pieces: Sequence[Piece]) -> bool:
+    same = [piece for piece in pieces if piece.item.evidence_id == entry["evidence_id"]]
+    return any(set(entry.get("signers", ())) <= _signatures(piece) for piece in same)
+
+
+def _signatures(piece: Piece) -> set[str]:
+    """Ids of all keys a piece claims to be signed by, whether they count or not."""
+    attestation = piece.envelope.attestation if piece.envelope else None
+    return {signature.keyid for signature in attestation.signatures} if attestation else set()
 
 
 def _rolled_back(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem]:

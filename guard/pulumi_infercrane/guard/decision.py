@@ -29,7 +29,7 @@ from pulumi_infercrane.guard.verdict import (
 )
 
 SCHEMA = "infercrane.decision/v1"
-GUARD_VERSION = "0.1.0"
+GUARD_VERSION = "0.2.0"
 """Goes into every record; raised when the same inputs may give another decision."""
 
 Action = Literal["flip", "keep"]
@@ -123,6 +123,7 @@ def decide(
             "baseline": baseline,
             "expected_active": baseline,
             "policy_digest": policy.digest,
+            "signers": _signers(policy, admission),
             "evidence_digest": evidence.digest,
             "prev_decision_id": previous_decision_id,
             "history": [record["decision_id"] for record in relevant],
@@ -250,6 +251,13 @@ def _expires_at(policy: Policy, admission: Admission) -> str:
     return format_time(min(ends)) if ends else ""
 
 
+def _signers(policy: Policy, admission: Admission) -> list[str] | str:
+    """Ids of the keys that vouch for what was used; left out when the policy asks for no trust."""
+    if policy.trust is None:
+        return ""
+    return sorted({key for piece in admission.pieces if _is_used(piece, policy) for key in piece.signers})
+
+
 def _change(admission: Admission) -> list[str]:
     """Fields in which the two measured subjects differ: the change that is being judged."""
     subjects = {
@@ -327,6 +335,8 @@ def _evidence_record(piece: Piece, policy: Policy) -> dict[str, Any]:
             "ended_at": piece.envelope.window.ended_at,
             "files": [file.path for file in piece.envelope.files],
         }
+    if piece.signers:
+        record["signers"] = list(piece.signers)
     return record
 
 

@@ -5,7 +5,8 @@ GuardError
 ├── EvidenceError
 ├── Inadmissible
 ├── LedgerError
-└── PolicyError
+├── PolicyError
+└── TrustError
 """
 
 
@@ -37,3 +38,9 @@ class PolicyError(GuardError):
     """The policy cannot be used: a syntax error, an unknown key, a kind without a rule."""
 
     code = "policy_invalid"
+
+
+class TrustError(GuardError):
+    """A key file cannot be made or used, or a file cannot be signed."""
+
+    code = "trust_unusable"

@@ -13,6 +13,7 @@ from pulumi_infercrane.guard.policy_yaml import Node, read_yaml
 from pulumi_infercrane.guard.rule import Rule, RuleForm, Settings
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
 from pulumi_infercrane.guard.times import parse_duration, parse_time
+from pulumi_infercrane.guard.trust.store import Trust, read_trust
 
 SCHEMA = "infercrane.policy/v1"
 DEFAULT_MIN_DURATION_S = 60.0
@@ -29,6 +30,7 @@ _KEYS = (
     "rules",
     "max_age",
     "waivers",
+    "trust",
 )
 _RULE_KEYS = ("id", "class", "limit", "margin", "min_pass", "min_compute")
 _SLO_KEYS = ("ttft_s", "tpot_s", "e2e_s")
@@ -60,6 +62,7 @@ class Policy:
     settings: Settings
     bootstrap: bool = False
     waivers: tuple[Waiver, ...] = ()
+    trust: Trust | None = None
     notes: tuple[str, ...] = field(default=())
 
     def required_kinds(self, stack: str) -> tuple[str, ...]:
@@ -105,6 +108,7 @@ def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
         ),
         bootstrap="bootstrap" in fields and fields["bootstrap"].boolean(),
         waivers=_waivers(fields, {rule.id for rule in rules}),
+        trust=read_trust(fields["trust"]) if "trust" in fields else None,
         notes=_duration_notes(min_duration),
     )
 

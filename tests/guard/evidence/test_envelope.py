@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pulumi_infercrane.guard import load_evidence
+from pulumi_infercrane.guard.canonical import digest_bytes
 
 
 def problem_of(folder, change):
@@ -24,7 +25,8 @@ def test_a_whole_envelope_is_read(folder):
         probe = {"models": ["m"], "version": "b1", "prefix_cache": {"hits": 1, "queries": 9}, "restarts": 0}
         envelope["probes"] = {"before": probe, "after": probe}
         envelope["supersedes"] = [{"evidence_id": "sha256:" + "a" * 64, "reason": "wrong data set"}]
-        envelope["attestation"] = {"payload": "x"}
+        signature = {"keyid": "sha256:" + "b" * 64, "sig": "c2lnbmF0dXJl"}
+        envelope["attestation"] = {"payloadType": "application/vnd.infercrane.evidence+json", "signatures": [signature]}
 
     assert problem_of(folder, everything) is None
 
@@ -53,6 +55,35 @@ def test_a_whole_envelope_is_read(folder):
 )
 def test_a_malformed_envelope_does_not_count(folder, change, expected):
     assert str(problem_of(folder, change)).startswith(expected)
+
+
+SIGNATURE = {"keyid": "sha256:" + "b" * 64, "sig": "c2ln"}
+
+
+@pytest.mark.parametrize(
+    ("attestation", "expected"),
+    [
+        ({"payload": "eyJ9"}, "schema_unknown: attestation.payload: unknown field"),
+        ({"signatures": [SIGNATURE | {"public_key": "AAAA"}]}, "schema_unknown: attestation.signatures.0.public_key"),
+        ({"signatures": [SIGNATURE | {"keyid": "sha256:" + "B" * 64}]}, "bad_value: attestation.signatures.0.keyid"),
+        ({"signatures": [SIGNATURE | {"keyid": SIGNATURE["keyid"][:23]}]}, "bad_value: attestation.signatures.0.keyid"),
+        ({"signatures": []}, "bad_value: attestation.signatures"),
+        ({"signatures": [SIGNATURE] * 17}, "bad_value: attestation.signatures"),
+        ({"payloadType": ""}, "bad_value: attestation.payloadType"),
+    ],
+)
+def test_an_attestation_holds_signatures_and_nothing_else(folder, attestation, expected):
+    whole = {"payloadType": "t", "signatures": [SIGNATURE]} | attestation
+    assert str(problem_of(folder, lambda e: e.update(attestation=whole))).startswith(expected)
+
+
+def test_the_envelope_is_typed_from_the_bytes_that_are_hashed(folder):
+    path = folder.benchmark("candidate", change=lambda e: e["scenario"].update(warmup_s=1e1))
+    path.write_text(path.read_text().replace('"warmup_s": 10.0', '"warmup_s": 1e1'))
+    (item,) = load_evidence(folder.root).items
+    assert item.problem is None
+    assert (item.envelope.scenario.warmup_s, b'"warmup_s":10}' in item.body) == (10, True)
+    assert digest_bytes(item.body) == item.evidence_id
 
 
 def test_null_is_not_the_same_as_absent(folder):

@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import os
 import socket
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +12,7 @@ from typing import Any
 from pulumi_infercrane.guard.collect.load import Comparison, Side
 from pulumi_infercrane.guard.collect.target import CollectError
 from pulumi_infercrane.guard.evidence import seal
+from pulumi_infercrane.guard.files import write_whole
 from pulumi_infercrane.guard.times import format_time
 
 TOOL = "infercrane"
@@ -65,7 +64,7 @@ def _write_raw(out: Path, kind: str, role: str, side: Side, comparison: Comparis
         **_window(comparison),
     }
     path = _free_path(folder, f"{kind}-{role}-{_stamp(comparison.ended_at)}", f".{kind}.jsonl")
-    _write_whole(path, _json_lines([header, *findings.records]))
+    write_whole(path, _json_lines([header, *findings.records]))
     return path
 
 
@@ -86,7 +85,7 @@ def _write_envelope(
         "probes": {"before": side.before, "after": side.after},
     }
     path = raw.with_name(raw.name.removesuffix(f".{kind}.jsonl") + ".evidence.json")
-    _write_whole(path, json.dumps(seal(envelope), indent=2).encode() + b"\n")
+    write_whole(path, json.dumps(seal(envelope), indent=2).encode() + b"\n")
     return path
 
 
@@ -127,18 +126,3 @@ def _free_path(folder: Path, stem: str, suffix: str) -> Path:
         number += 1
         path = folder / f"{stem}-{number}{suffix}"
     return path
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """The file appears under its name with all its bytes on disk, or not at all."""
-    descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o644)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(scratch).replace(path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise

@@ -8,8 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from pulumi_infercrane.guard.canonical import canonical_bytes
+from pulumi_infercrane.guard.errors import CanonicalError
+from pulumi_infercrane.guard.evidence.identity import NOT_SEALED, sealed_bytes
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.times import parse_time
+from pulumi_infercrane.guard.trust.attestation import Attestation
 
 SCHEMA = "infercrane.evidence/v1"
 
@@ -202,7 +206,7 @@ class Envelope(_Strict):
     run: Run | None = None
     probes: Probes | None = None
     supersedes: tuple[Supersedes, ...] = ()
-    attestation: dict[str, Any] | None = None
+    attestation: Attestation | None = None
     source: Text = "measured"
     binding: Literal["probed", "declared_by_importer"] = "probed"
 
@@ -220,8 +224,10 @@ class Envelope(_Strict):
         return self
 
 
-def parse_envelope(document: Any, data: bytes) -> Envelope:
-    """The typed envelope. `document` is `data` parsed strictly; `data` is what pydantic validates.
+def parse_envelope(document: Any) -> tuple[Envelope, bytes]:
+    """The typed envelope of a strictly parsed document, and the bytes its `evidence_id` and signatures are made over.
+
+    The envelope is typed from those very bytes: two readings of one file cannot differ in what they found there.
 
     Raises:
         Inadmissible: `schema_unknown`, `binding_missing` (a field of the subject is absent) or `bad_value`.
@@ -229,9 +235,18 @@ def parse_envelope(document: Any, data: bytes) -> Envelope:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise Inadmissible("schema_unknown", f"the envelope's schema is not {SCHEMA}")
     try:
-        return Envelope.model_validate_json(data)
+        body = sealed_bytes(document)
+        beside = canonical_bytes({key: document[key] for key in NOT_SEALED & document.keys()})
+        return Envelope.model_validate_json(_joined(beside, body)), body
+    except CanonicalError as error:
+        raise Inadmissible("bad_value", str(error)) from error
     except ValidationError as error:
         raise _inadmissible(error) from error
+
+
+def _joined(one: bytes, other: bytes) -> bytes:
+    """Two JSON objects without a common key as one; `other` is not empty."""
+    return other if one == b"{}" else one[:-1] + b"," + other[1:]
 
 
 def _inadmissible(error: ValidationError) -> Inadmissible:

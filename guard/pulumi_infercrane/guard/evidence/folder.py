@@ -6,15 +6,15 @@ Every file is read once, and the bytes that were hashed are the bytes that are j
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pulumi_infercrane.guard.canonical import digest, digest_bytes
-from pulumi_infercrane.guard.errors import CanonicalError, EvidenceError
+from pulumi_infercrane.guard.errors import EvidenceError
 from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile, parse_envelope
-from pulumi_infercrane.guard.evidence.identity import evidence_id, revision_digest
+from pulumi_infercrane.guard.evidence.identity import revision_digest
 from pulumi_infercrane.guard.evidence.readers import reader_for
 from pulumi_infercrane.guard.reasons import Inadmissible, Problem
 from pulumi_infercrane.guard.strict_json import MAX_BYTES, parse
@@ -42,6 +42,8 @@ class LoadedEvidence:
     record: Any = None
     """A canonical record of `records.py`; None when a problem was found."""
     problem: Problem | None = None
+    body: bytes = b""
+    """What `evidence_id` is the digest of, what was signed, and what `envelope` was typed from."""
 
     @property
     def evidence_id(self) -> str:
@@ -134,29 +136,29 @@ def _read_envelope(root: Path, path: str) -> bytes:
 def _load(root: Path, reference: EvidenceReference) -> LoadedEvidence:
     seen: list[str] = []
     envelope: Envelope | None = None
-    data = b""
+    data = body = b""
     try:
         data = _read_confined(root, reference.path, MAX_ENVELOPE_BYTES)
         document = parse(data, max_bytes=MAX_ENVELOPE_BYTES)
-        envelope = parse_envelope(document, data)
-        _check_seal(document, envelope, data, reference.sha256)
+        envelope, body = parse_envelope(document)
+        _check_reference(data, reference.sha256)
+        _check_seal(envelope, body, document["subject"])
         files = [_checked_file(root, reference.path, file, seen) for file in envelope.files]
         record = _record(envelope, files)
     except Inadmissible as error:
-        return LoadedEvidence(reference.path, digest_bytes(data), tuple(seen), envelope, problem=error.problem)
-    return LoadedEvidence(reference.path, digest_bytes(data), tuple(seen), envelope, record)
+        return LoadedEvidence(reference.path, digest_bytes(data), tuple(seen), envelope, None, error.problem, body)
+    return LoadedEvidence(reference.path, digest_bytes(data), tuple(seen), envelope, record, None, body)
 
 
-def _check_seal(document: Any, envelope: Envelope, data: bytes, expected: str) -> None:
+def _check_reference(data: bytes, expected: str) -> None:
     if expected and digest_bytes(data) != expected:
         raise Inadmissible("tampered", "the envelope is not the one that was referenced")
-    try:
-        identifier, revision = evidence_id(document), revision_digest(document["subject"])
-    except CanonicalError as error:
-        raise Inadmissible("bad_value", str(error)) from error
-    if identifier != envelope.evidence_id:
+
+
+def _check_seal(envelope: Envelope, body: bytes, subject: Mapping[str, Any]) -> None:
+    if digest_bytes(body) != envelope.evidence_id:
         raise Inadmissible("tampered", "the envelope was edited: its content does not give its evidence_id")
-    if revision != envelope.subject.revision_digest:
+    if revision_digest(subject) != envelope.subject.revision_digest:
         raise Inadmissible("binding_conflict", "subject.revision_digest is not the digest of the subject")
 
 
