@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from pulumi_infercrane.components.deciding import Declared, Outcome, check
-from pulumi_infercrane.guard import Ledger, reference_folder
+from pulumi_infercrane.guard import Ledger, reference_folder, sign_override
+from pulumi_infercrane.guard.times import parse_time
 from tests.guard.conftest import POLICY, Folder
+from tests.guard.trust.conftest import entry, key_of, trusting
 
 
 class World:
@@ -275,3 +277,121 @@ def test_evidence_that_was_ahead_of_its_time_counts_when_the_time_has_come(world
     assert early["verdict"] == "insufficient_evidence"
     assert "clock" in str(early["reasons"])
     assert world.up(candidate=world.r2).fields["activeRevision"] == world.r2
+
+
+# --- overrides --------------------------------------------------------------------------------------------------
+
+ANN = key_of("ann")
+
+
+def order(target: str, key: str = "ann", reason: str = "r1 leaks") -> str:
+    return sign_override(
+        key_of(key),
+        service="chat",
+        stack="lab/dev",
+        target=target,
+        owner="ann",
+        reason=reason,
+        issued_at=parse_time("2026-11-30T05:00:00Z"),
+        expires_at=parse_time("2026-11-30T06:00:00Z"),
+    )
+
+
+@pytest.fixture
+def guarded(world: World) -> World:
+    """r1 serves, and Ann may override the guard."""
+    world.policy = "bootstrap: true\n" + trusting(entry(ANN, kinds=["override"]))
+    return world.serving_r1()
+
+
+def test_an_override_moves_the_route_without_evidence(guarded: World) -> None:
+    fields = guarded.up(candidate=guarded.r2, override=order(guarded.r2)).fields
+    assert (fields["activeRevision"], fields["previousRevision"]) == (guarded.r2, guarded.r1)
+    assert (fields["decisionType"], fields["action"]) == ("override", "flip")
+    assert fields["expiresAt"] == "2026-11-30T06:00:00Z"
+    assert fields["reasons"] == ["override: r1 leaks (ordered by ann)"]
+
+
+def test_an_override_stands_in_the_ledger_with_its_signature(guarded: World) -> None:
+    guarded.up(candidate=guarded.r2, override=order(guarded.r2))
+    record = [entry.decision for entry in guarded.ledger.entries()][-1]
+    assert record["override"]["owner"] == "ann"
+    assert record["override"]["attestation"]["signatures"][0]["keyid"] == ANN.id
+
+
+def test_nothing_changes_in_the_run_after_an_override(guarded: World) -> None:
+    decided = guarded.up(candidate=guarded.r2, override=order(guarded.r2)).fields
+    after = guarded.up(candidate=guarded.r2)
+    assert after.decision is None
+    assert after.fields == decided
+
+
+def test_an_override_can_be_rolled_back_and_does_not_come_back_by_itself(guarded: World) -> None:
+    asked = order(guarded.r2)
+    guarded.up(candidate=guarded.r2, override=asked)
+    fields = guarded.up(candidate=guarded.r2, rollback_to="previous", rollback_reason="worse").fields
+    assert fields["activeRevision"] == guarded.r1
+    assert guarded.up(candidate=guarded.r2).fields["verdict"] == "insufficient_evidence"
+    where, why = problem(guarded.preview(candidate=guarded.r2, override=asked))
+    assert (where, "used already" in why) == ("override", True)
+    assert guarded.up(override=order(guarded.r2, reason="better after all")).fields["activeRevision"] == guarded.r2
+
+
+def test_a_second_press_of_the_same_override_changes_nothing(guarded: World) -> None:
+    asked = order(guarded.r2)
+    decided = guarded.up(candidate=guarded.r2, override=asked).fields
+    assert guarded.up(candidate=guarded.r2, override=asked).fields == decided
+
+
+def test_an_override_may_go_to_a_revision_that_is_no_candidate(guarded: World) -> None:
+    fields = guarded.up(candidate="", override=order(guarded.r2)).fields
+    assert fields["activeRevision"] == guarded.r2
+
+
+def test_an_override_needs_no_evidence_that_can_be_read(guarded: World) -> None:
+    guarded.evidence.both()
+    references = reference_folder(guarded.evidence.root)
+    next(guarded.evidence.root.glob("*.evidence.json")).write_text("{")
+    outcome = guarded.preview(candidate=guarded.r2, evidence=references, override=order(guarded.r2))
+    assert outcome.fields["activeRevision"] == guarded.r2
+
+
+def test_an_override_by_somebody_else_is_refused(guarded: World) -> None:
+    where, why = problem(guarded.preview(candidate=guarded.r2, override=order(guarded.r2, key="mallory")))
+    assert where == "override"
+    assert "untrusted_key" in why
+
+
+def test_under_a_policy_that_trusts_nobody_there_is_no_override(world: World) -> None:
+    where, why = problem(world.serving_r1().preview(candidate=world.r2, override=order(world.r2)))
+    assert where == "override"
+    assert "trusts no key" in why
+
+
+def test_an_override_that_is_too_late_is_refused(guarded: World) -> None:
+    late = {"as_of": "2026-11-30T06:00:00Z", "override": order(guarded.r2)}
+    assert "expired" in problem(guarded.preview(candidate=guarded.r2, **late))[1]
+
+
+def test_an_override_is_never_taken_without_a_time_to_judge_it_at(guarded: World) -> None:
+    outcome = guarded.preview(candidate=guarded.r2, as_of="", override=order(guarded.r2))
+    assert "as_of" in outcome.problems[0][1]
+
+
+def test_an_override_to_what_is_not_declared_is_refused(guarded: World) -> None:
+    where, why = problem(guarded.preview(override=order("sha256:" + "0" * 64)))
+    assert (where, "not among the declared revisions" in why) == ("override", True)
+
+
+def test_an_override_is_not_how_the_first_revision_comes_to_serve(world: World) -> None:
+    world.policy = "bootstrap: true\n" + trusting(entry(ANN, kinds=["override"]))
+    where, why = problem(world.preview(initial_active=world.r1, override=order(world.r2)))
+    assert (where, "nothing serves yet" in why) == ("override", True)
+
+
+def test_a_flip_by_override_whose_state_was_never_written_is_caught_up_with(guarded: World) -> None:
+    before = dict(guarded.state)
+    decided = guarded.up(candidate=guarded.r2, override=order(guarded.r2)).fields
+    guarded.state = before | {"activeRevision": guarded.r2, "servedDecision": decided["decisionId"]}
+    fields = guarded.up(candidate=guarded.r2).fields
+    assert (fields["decisionId"], fields["previousRevision"]) == (decided["decisionId"], guarded.r1)

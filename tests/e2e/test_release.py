@@ -100,6 +100,34 @@ def test_rollback_is_a_route_change_and_the_revision_does_not_come_back_on_old_e
     assert lab.up()["active_after"] == "r2"
 
 
+def test_an_override_moves_the_route_by_a_signed_order_and_by_nothing_less(lab: Lab, tmp_path: Path) -> None:
+    revisions = {"r1": lab.revision(), "r2": lab.revision(max_concurrency=4)}
+    lab.declare({"r1": revisions["r1"]})
+    lab.up()
+    lab.declare(revisions, "r2")
+    lab.up(code=4)
+    key = str(tmp_path / "ann.pem")
+    lines = lab.guard("guard", "keys", "new", key).out
+    order = ["override", "--to", "r2", "--owner", "ann", "--reason", "r1 leaks", "--expires", "1h", "--key", key]
+    refused = lab.infercrane(*order, "-s", STACK, code=1)
+    assert "trusts no key" in refused.text
+    assert lab.served_by() == "r1"
+
+    policy = lab.project / "policy.yaml"
+    policy.write_text(policy.read_text() + lines.replace("[benchmark, quality]", "[override]"))
+    result = lab.infercrane(*order, "-s", STACK, "--json").document
+    assert (result["active_before"], result["active_after"]) == ("r1", "r2")
+    assert result["record"]["decision_type"] == "override"
+    assert lab.served_by() == "r2"
+    assert not lab.up()["changed"]
+    asked = ["--evidence", str(tmp_path), "--policy", str(policy)]
+    assert lab.guard("guard", "verify", str(lab.place.ledger), *asked).code == 0
+
+    lab.infercrane("rollback", "-s", STACK, "--reason", "no better")
+    assert lab.served_by() == "r1"
+    assert lab.up(code=4)["active_after"] == "r1"
+
+
 def test_plain_pulumi_up_comes_to_the_same_decision(lab: Lab) -> None:
     revisions = {"r1": lab.revision(), "r2": lab.revision(max_concurrency=4)}
     lab.declare({"r1": revisions["r1"]})

@@ -25,7 +25,7 @@ def test_starting_loads_nothing_a_command_may_not_need(heavy: str) -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("module", ["up", "collect", "rollback", "release", "guard", "doctor", "router"])
+@pytest.mark.parametrize("module", ["up", "collect", "rollback", "override", "release", "guard", "doctor", "router"])
 def test_no_command_loads_the_pulumi_sdk(module: str) -> None:
     program = f"import sys; import pulumi_infercrane.stacks.cli.{module}; sys.exit('pulumi' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

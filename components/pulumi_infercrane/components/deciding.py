@@ -22,6 +22,8 @@ from pulumi_infercrane.guard import (
     load_evidence,
     load_policy,
     newest_end,
+    override,
+    read_override,
     rollback,
 )
 from pulumi_infercrane.guard.canonical import digest_bytes
@@ -69,6 +71,8 @@ class Declared:
     initial_active: str = ""
     rollback_to: str = ""
     rollback_reason: str = ""
+    override: str = ""
+    """A signed override, as text."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,8 @@ def _decide(declared: Declared, old: Mapping[str, Any]) -> Outcome:
     if active and declared.rollback_to:
         return _roll_back(declared, old)
     policy = load_policy(declared.policy_text, declared.policy_source)
+    if declared.override:
+        return _override(declared, policy, old)
     if not active:
         return _first(declared, policy)
     if declared.candidate in ("", active):
@@ -192,6 +198,29 @@ def _roll_back(declared: Declared, old: Mapping[str, Any]) -> Outcome:
         previous_decision_id=old.get("decisionId", ""),
     )
     return _decided(decision, active=target, previous="")
+
+
+def _override(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
+    """To where a signed order says. Evidence may be broken; the policy may not, for it says whose orders count."""
+    active, asked = old.get("activeRevision", ""), read_override(declared.override)
+    target = asked.order.target
+    if not active:
+        return Outcome(problems=(("override", "nothing serves yet: say with initialActive which one serves first"),))
+    if target == active:
+        return Outcome(_nothing_to_decide(old))
+    if target not in declared.revisions:
+        return Outcome(problems=(("override", f"revision {target} is not among the declared revisions"),))
+    decision = override(
+        policy,
+        asked,
+        service=declared.service,
+        stack=declared.stack,
+        active=active,
+        as_of=declared.as_of,
+        previous_decision_id=old.get("decisionId", ""),
+        history=[entry.decision for entry in Ledger(declared.ledger).entries()],
+    )
+    return _decided(decision, active=target, previous=active)
 
 
 def _judge(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
@@ -295,7 +324,8 @@ def _carried(old: Mapping[str, Any]) -> Fields:
 
 
 def _property_of(error: GuardError) -> str:
-    return {"policy": "policy", "ledger": "ledger"}.get(error.code.split("_")[0], "evidence")
+    subject = error.code.partition("_")[0]
+    return subject if subject in ("policy", "ledger", "override") else "evidence"
 
 
 def declared_from(news: Mapping[str, Any], root: Path) -> Declared:
@@ -315,6 +345,7 @@ def declared_from(news: Mapping[str, Any], root: Path) -> Declared:
         initial_active=news.get("initialActive", ""),
         rollback_to=news.get("rollbackTo", ""),
         rollback_reason=news.get("rollbackReason", ""),
+        override=news.get("override", ""),
     )
 
 

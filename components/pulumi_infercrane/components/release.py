@@ -42,6 +42,8 @@ class ReleaseArgs:
     initial_active: str = ""
     rollback_to: str = ""
     rollback_reason: str = ""
+    override: str = ""
+    """A signed override, as text."""
 
     def to_wire(self) -> dict[str, Any]:
         wire: dict[str, Any] = {
@@ -60,6 +62,7 @@ class ReleaseArgs:
             "initialActive": self.initial_active,
             "rollbackTo": self.rollback_to,
             "rollbackReason": self.rollback_reason,
+            "override": self.override,
         }
         return wire | {name: value for name, value in optional.items() if value}
 

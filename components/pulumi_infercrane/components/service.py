@@ -50,14 +50,16 @@ class Request:
     as_of: str = ""
     rollback_to: str = ""
     rollback_reason: str = ""
+    override: str = ""
 
 
 def request_from(environment: Mapping[str, str] = os.environ) -> Request:
-    """`infercrane up` and `infercrane rollback` pass these through the engine to the program."""
+    """`infercrane up`, `rollback` and `override` pass these through the engine to the program."""
     return Request(
         as_of=environment.get("INFERCRANE_AS_OF", ""),
         rollback_to=environment.get("INFERCRANE_ROLLBACK_TO", ""),
         rollback_reason=environment.get("INFERCRANE_ROLLBACK_REASON", ""),
+        override=environment.get("INFERCRANE_OVERRIDE", ""),
     )
 
 
@@ -132,7 +134,8 @@ def _release_args(name: str, args: InferenceServiceArgs, place: Place) -> Releas
     digests = {spec.name: spec.digest for spec in args.revisions}
     request = request_from()
     folder = Path(args.evidence)
-    references = reference_folder(folder) if folder.is_dir() and not request.rollback_to else ()
+    judged = not (request.rollback_to or request.override)  # on a bad night the evidence may be broken too
+    references = reference_folder(folder) if judged and folder.is_dir() else ()
     return ReleaseArgs(
         service=name,
         stack=f"{pulumi.get_project()}/{pulumi.get_stack()}",
@@ -147,6 +150,7 @@ def _release_args(name: str, args: InferenceServiceArgs, place: Place) -> Releas
         initial_active=digests[args.initial_active] if args.initial_active else "",
         rollback_to=digests.get(request.rollback_to, request.rollback_to),
         rollback_reason=request.rollback_reason,
+        override=request.override,
     )
 
 

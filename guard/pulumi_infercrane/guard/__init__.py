@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pulumi_infercrane.guard.decision import Decision, bootstrap, decide, rollback
-    from pulumi_infercrane.guard.errors import CanonicalError, EvidenceError, GuardError, LedgerError, PolicyError
+    from pulumi_infercrane.guard.errors import (
+        CanonicalError,
+        EvidenceError,
+        GuardError,
+        LedgerError,
+        OverrideError,
+        PolicyError,
+        TrustError,
+    )
     from pulumi_infercrane.guard.evidence.folder import (
         EvidenceReference,
         EvidenceSet,
@@ -24,7 +32,10 @@ if TYPE_CHECKING:
     )
     from pulumi_infercrane.guard.evidence.identity import evidence_id, revision_digest, seal
     from pulumi_infercrane.guard.ledger import Ledger, LedgerEntry
+    from pulumi_infercrane.guard.overrides import Override, override, read_override, sign_override
     from pulumi_infercrane.guard.policy import Policy, load_policy
+    from pulumi_infercrane.guard.trust.keys import SigningKey, load_key, new_key
+    from pulumi_infercrane.guard.trust.signing import sign_file
 
 __all__ = [
     "CanonicalError",
@@ -37,23 +48,41 @@ __all__ = [
     "LedgerEntry",
     "LedgerError",
     "LoadedEvidence",
+    "Override",
+    "OverrideError",
     "Policy",
     "PolicyError",
+    "SigningKey",
+    "TrustError",
     "bootstrap",
     "decide",
     "evidence_id",
     "load_evidence",
+    "load_key",
     "load_policy",
+    "new_key",
     "newest_end",
+    "override",
+    "read_override",
     "reference_folder",
     "revision_digest",
     "rollback",
     "seal",
+    "sign_file",
+    "sign_override",
 ]
 
 _HOMES = {
     "decision": ("Decision", "bootstrap", "decide", "rollback"),
-    "errors": ("CanonicalError", "EvidenceError", "GuardError", "LedgerError", "PolicyError"),
+    "errors": (
+        "CanonicalError",
+        "EvidenceError",
+        "GuardError",
+        "LedgerError",
+        "OverrideError",
+        "PolicyError",
+        "TrustError",
+    ),
     "evidence.folder": (
         "EvidenceReference",
         "EvidenceSet",
@@ -64,7 +93,10 @@ _HOMES = {
     ),
     "evidence.identity": ("evidence_id", "revision_digest", "seal"),
     "ledger": ("Ledger", "LedgerEntry"),
+    "overrides": ("Override", "override", "read_override", "sign_override"),
     "policy": ("Policy", "load_policy"),
+    "trust.keys": ("SigningKey", "load_key", "new_key"),
+    "trust.signing": ("sign_file",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

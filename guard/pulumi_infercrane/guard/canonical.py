@@ -23,6 +23,11 @@ def canonical_bytes(value: Any) -> bytes:
         raise CanonicalError(f"no canonical JSON form: {error}") from error
 
 
+def joined(one: bytes, other: bytes) -> bytes:
+    """Two JSON objects without a common key as one, byte for byte; `other` is not the empty object."""
+    return other if one == b"{}" else one[:-1] + b"," + other[1:]
+
+
 def digest(value: Any) -> str:
     """`sha256:<64 hex>` of the canonical form of a JSON value."""
     return digest_bytes(canonical_bytes(value))

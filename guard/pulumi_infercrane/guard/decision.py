@@ -61,7 +61,7 @@ class Decision:
 
     @property
     def decision_type(self) -> str:
-        """`promotion`, `bootstrap` or `rollback`."""
+        """`promotion`, `bootstrap`, `rollback` or `override`."""
         return str(self.record["decision_type"])
 
     @property
@@ -105,18 +105,18 @@ def decide(
         PolicyError: when the policy is for another service, or says nothing about this stack.
         GuardError: when the candidate is the baseline, or `as_of` is no UTC time.
     """
-    _check_service(policy, service)
+    check_service(policy, service)
     if candidate == baseline:
         raise GuardError(f"candidate and baseline are the same revision {candidate}: there is nothing to decide")
     required = policy.required_kinds(stack)
     relevant = [record for record in history if _concerns(record, candidate)]
-    question = Question(policy, candidate, baseline, _time(as_of), relevant)
+    question = Question(policy, candidate, baseline, utc_time(as_of), relevant)
     admission = admit(question, evidence)
     judged = _judge(question, admission, required)
     verdict = verdict_of(judged)
-    return _sealed(
+    return sealed(
         {
-            **_head("promotion", verdict, "flip" if verdict == "promote" else "keep", service, stack),
+            **record_head("promotion", verdict, "flip" if verdict == "promote" else "keep", service, stack),
             "as_of": format_time(question.as_of),
             "expires_at": _expires_at(policy, admission),
             "candidate": candidate,
@@ -148,14 +148,14 @@ def bootstrap(
         PolicyError: unless the policy says `bootstrap: true` and is for this service.
         GuardError: when `as_of` is no UTC time.
     """
-    _check_service(policy, service)
+    check_service(policy, service)
     if not policy.bootstrap:
         raise PolicyError(f"{policy.source}: the first revision of {service!r} needs 'bootstrap: true' in the policy")
     reason = f"bootstrap: first revision of service {service!r}, nothing to compare it with; the policy allows it"
-    return _sealed(
+    return sealed(
         {
-            **_head("bootstrap", "promote", "flip", service, stack),
-            "as_of": format_time(_time(as_of)),
+            **record_head("bootstrap", "promote", "flip", service, stack),
+            "as_of": format_time(utc_time(as_of)),
             "candidate": candidate,
             "policy_digest": policy.digest,
             "prev_decision_id": previous_decision_id,
@@ -188,10 +188,10 @@ def rollback(
         raise GuardError(f"revision {target} already serves: there is nothing to roll back")
     if not reason.strip():
         raise GuardError("a rollback needs a reason: it is what the next reader of the ledger sees")
-    return _sealed(
+    return sealed(
         {
-            **_head("rollback", "promote", "flip", service, stack),
-            "as_of": format_time(_time(as_of)),
+            **record_head("rollback", "promote", "flip", service, stack),
+            "as_of": format_time(utc_time(as_of)),
             "candidate": target,
             "baseline": active,
             "expected_active": active,
@@ -205,12 +205,14 @@ def rollback(
     )
 
 
-def _check_service(policy: Policy, service: str) -> None:
+def check_service(policy: Policy, service: str) -> None:
+    """Raises PolicyError when the policy is for another service."""
     if policy.service and policy.service != service:
         raise PolicyError(f"{policy.source}: this policy is for service {policy.service!r}, not for {service!r}")
 
 
-def _time(text: str) -> datetime:
+def utc_time(text: str) -> datetime:
+    """`as_of` as a time; raises GuardError when it is none."""
     try:
         return parse_time(text)
     except ValueError as error:
@@ -272,7 +274,8 @@ def _change(admission: Admission) -> list[str]:
 # --- the record -------------------------------------------------------------------------------------------------
 
 
-def _head(decision_type: str, verdict: str, action: str, service: str, stack: str) -> dict[str, Any]:
+def record_head(decision_type: str, verdict: str, action: str, service: str, stack: str) -> dict[str, Any]:
+    """What every decision record begins with."""
     return {
         "schema": SCHEMA,
         "guard_version": GUARD_VERSION,
@@ -284,7 +287,8 @@ def _head(decision_type: str, verdict: str, action: str, service: str, stack: st
     }
 
 
-def _sealed(record: Mapping[str, Any]) -> Decision:
+def sealed(record: Mapping[str, Any]) -> Decision:
+    """A decision from its record: what is empty is left out, the id is filled in."""
     present = {key: value for key, value in record.items() if value != ""}
     return Decision({**present, "decision_id": digest(present)})
 

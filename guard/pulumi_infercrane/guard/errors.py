@@ -5,6 +5,7 @@ GuardError
 ├── EvidenceError
 ├── Inadmissible
 ├── LedgerError
+├── OverrideError
 ├── PolicyError
 └── TrustError
 """
@@ -32,6 +33,12 @@ class LedgerError(GuardError):
     """The ledger is broken or cannot be written."""
 
     code = "ledger_broken"
+
+
+class OverrideError(GuardError):
+    """An override is not one, is for something else, expired, used, or not signed by somebody who may."""
+
+    code = "override_refused"
 
 
 class PolicyError(GuardError):

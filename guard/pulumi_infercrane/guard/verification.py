@@ -7,6 +7,7 @@ from typing import Any
 from pulumi_infercrane.guard.decision import Decision, bootstrap, decide, rollback
 from pulumi_infercrane.guard.errors import GuardError
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet
+from pulumi_infercrane.guard.overrides import override, override_from
 from pulumi_infercrane.guard.policy import Policy
 
 
@@ -24,6 +25,8 @@ def recompute(
         return bootstrap(policy, candidate=record["candidate"], **common)
     if record["decision_type"] == "rollback":
         return _rollback_again(record, common)
+    if record["decision_type"] == "override":
+        return override(policy, override_from(record["override"]), active=record["baseline"], **common)
     if record["decision_type"] != "promotion":
         raise GuardError(f"decisions of type {record['decision_type']!r} are not known to this version")
     return decide(

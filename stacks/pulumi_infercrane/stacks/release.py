@@ -30,18 +30,21 @@ HARMLESS = ("same", "read", "refresh", "update", "create", "import")
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for: a plain `up`, or a rollback to the previous revision."""
+    """What is asked for: a plain `up`, a rollback to the previous revision, or an override."""
 
     kind: str = "deploy"
     rollback_to: str = ""
     """Digest of the revision to go back to."""
     reason: str = ""
+    override: str = ""
+    """A signed override, as text."""
 
     def environment(self, as_of: str) -> dict[str, str]:
         asked = {
             "INFERCRANE_AS_OF": as_of,
             "INFERCRANE_ROLLBACK_TO": self.rollback_to,
             "INFERCRANE_ROLLBACK_REASON": self.reason,
+            "INFERCRANE_OVERRIDE": self.override,
         }
         return {name: value for name, value in asked.items() if value}
 
@@ -175,7 +178,7 @@ def _guard(project: Project, request: Request, preview: Preview) -> _Planned:
 
 def _asked(request: Request) -> dict[str, str]:
     """What this run alone asks for; it is not kept in the state."""
-    asked = {"rollbackTo": request.rollback_to, "rollbackReason": request.reason}
+    asked = {"rollbackTo": request.rollback_to, "rollbackReason": request.reason, "override": request.override}
     return {name: value for name, value in asked.items() if value}
 
 
@@ -292,6 +295,7 @@ def _intent(project: Project, config: StackConfig, request: Request, as_of: str)
         "as_of": as_of,
         "rollback_to": request.rollback_to,
         "reason": request.reason,
+        "override": request.override,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from pulumi_infercrane.guard.canonical import canonical_bytes
+from pulumi_infercrane.guard.canonical import canonical_bytes, joined
 from pulumi_infercrane.guard.errors import CanonicalError
 from pulumi_infercrane.guard.evidence.identity import NOT_SEALED, sealed_bytes
 from pulumi_infercrane.guard.reasons import Inadmissible
@@ -237,16 +237,11 @@ def parse_envelope(document: Any) -> tuple[Envelope, bytes]:
     try:
         body = sealed_bytes(document)
         beside = canonical_bytes({key: document[key] for key in NOT_SEALED & document.keys()})
-        return Envelope.model_validate_json(_joined(beside, body)), body
+        return Envelope.model_validate_json(joined(beside, body)), body
     except CanonicalError as error:
         raise Inadmissible("bad_value", str(error)) from error
     except ValidationError as error:
         raise _inadmissible(error) from error
-
-
-def _joined(one: bytes, other: bytes) -> bytes:
-    """Two JSON objects without a common key as one; `other` is not empty."""
-    return other if one == b"{}" else one[:-1] + b"," + other[1:]
 
 
 def _inadmissible(error: ValidationError) -> Inadmissible:

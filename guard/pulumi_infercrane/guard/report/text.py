@@ -9,6 +9,7 @@ _HEADLINES = {
     ("promotion", "insufficient_evidence"): "INSUFFICIENT EVIDENCE: the active revision keeps serving",
     ("bootstrap", "promote"): "BOOTSTRAP: the first revision of this service may serve",
     ("rollback", "promote"): "ROLLBACK: an earlier revision may take over again",
+    ("override", "promote"): "OVERRIDE: the target takes over by order, without evidence",
 }
 _COLUMNS = ("rule", "", "estimate", "[lo, hi]", "limit", "n", "outcome")
 

@@ -12,11 +12,13 @@ MAX_SIGNATURES = 16
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A document whose every field is known and of the very type."""
+
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
-class Signature(_Strict):
+class Signature(Strict):
     """One signature. `keyid` says which key of the trust store to try; no key is ever taken from here."""
 
     keyid: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
@@ -24,7 +26,7 @@ class Signature(_Strict):
     """Base64 of 64 bytes. Text of another form is read, and then counts as an invalid signature."""
 
 
-class Attestation(_Strict):
+class Attestation(Strict):
     """The signatures of one document."""
 
     payload_type: Annotated[_Text, Field(alias="payloadType")]

@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from pulumi_infercrane.guard import sign_file
 from pulumi_infercrane.guard.collect import Target, find, kinds
 from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, progress_of, stack_options
+from pulumi_infercrane.stacks.cli._keys import key_option, open_key
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
 
@@ -25,6 +27,7 @@ from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
 @click.option("--tasks", type=click.Path(dir_okay=False, path_type=Path), help="Task file (quality).")
 @click.option("--items", type=click.IntRange(1), help="Items of the task file to ask (quality).")
 @click.option("--max-seconds", type=click.FloatRange(1), help="Bound on the time of each kind.")
+@key_option("--sign-with", required=False)
 def command(
     stack: str | None,
     directory: Path,
@@ -36,6 +39,8 @@ def command(
     tasks: Path | None,
     items: int | None,
     max_seconds: float | None,
+    key_file: Path | None,
+    passphrase_from: str | None,
 ) -> None:
     """Measure the candidate and the active revision under the same load, and write evidence about both.
 
@@ -47,6 +52,7 @@ def command(
       infercrane collect -s prod --kind benchmark --requests 1000 --concurrency 4
     """
     chosen = choose(directory, stack)
+    key = open_key(key_file, passphrase_from) if key_file else None  # before an hour of measuring, not after it
     candidate, baseline = asyncio.run(_targets(chosen))
     options = {
         "requests": requests,
@@ -58,6 +64,9 @@ def command(
     }
     given = {name: value for name, value in options.items() if value is not None}
     written = _collect(chosen_kinds or _measurable(given), candidate, baseline, chosen.config.evidence, given)
+    if key:
+        for path in written:
+            sign_file(path, key)
     if as_json:
         print_json({"written": [str(path) for path in written]})
     else:

@@ -2,11 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
 import click
 
@@ -28,27 +27,14 @@ from pulumi_infercrane.guard.report import text
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.guard.times import format_time
 from pulumi_infercrane.guard.verification import differences, recompute
+from pulumi_infercrane.stacks.cli import _guard_trust
+from pulumi_infercrane.stacks.cli._unusable import unusable_input
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
 
-DIFFERENT, UNUSABLE = 1, 2
+DIFFERENT = 1
 
 _File = click.Path(dir_okay=False, path_type=Path)
 _Folder = click.Path(file_okay=False, path_type=Path)
-P = ParamSpec("P")
-
-
-def _unusable_input(command: Callable[P, None]) -> Callable[P, None]:
-    """Policy, evidence or record cannot be used: one line and exit code 2, never a verdict."""
-
-    @wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except GuardError as error:
-            click.echo(f"error: {error}", err=True)
-            sys.exit(UNUSABLE)
-
-    return wrapped
 
 
 @click.group("guard")
@@ -64,6 +50,10 @@ def command() -> None:
     """
 
 
+command.add_command(_guard_trust.sign)
+command.add_command(_guard_trust.keys)
+
+
 @command.command("check")
 @click.option("--evidence", "folder", type=_Folder, required=True, help="Folder with *.evidence.json, searched below.")
 @click.option("--policy", "policy_file", type=_File, required=True, help="Policy file.")
@@ -76,7 +66,7 @@ def command() -> None:
 @click.option("--out", type=_File, help="Write the decision record here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the decision record instead of the report.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict; unusable input still exits 2.")
-@_unusable_input
+@unusable_input
 def check(
     folder: Path,
     policy_file: Path,
@@ -115,7 +105,7 @@ def check(
 
 @command.command("explain")
 @click.argument("file", type=_File)
-@_unusable_input
+@unusable_input
 def explain(file: Path) -> None:
     """Explain a decision from its record alone.
 
@@ -131,7 +121,7 @@ def explain(file: Path) -> None:
 @click.option("--evidence", "folder", type=_Folder, required=True, help="Folder with the evidence that was judged.")
 @click.option("--policy", "policy_file", type=_File, required=True, help="Policy file that was used.")
 @click.option("--ledger", type=_File, help="Ledger with earlier decisions the record names.")
-@_unusable_input
+@unusable_input
 def verify(file: Path, folder: Path, policy_file: Path, ledger: Path | None) -> None:
     """Compute a decision again and compare it byte by byte: exit 0 when equal, 1 when not.
 

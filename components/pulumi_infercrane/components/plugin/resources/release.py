@@ -52,7 +52,7 @@ SEMANTIC_KEYS = (
 """The inputs whose change is a change; paths and times around them are not."""
 
 MUST_BE_KNOWN = ("service", "stack", "candidate", "revisions", "route", "ledger")
-ONCE = ("rollbackTo", "rollbackReason")
+ONCE = ("rollbackTo", "rollbackReason", "override")
 """What is asked for once: it shows in the decision, and is not asked again by the run after it."""
 
 MAX_EVIDENCE_BYTES = 64 * 1024
@@ -298,6 +298,7 @@ _INPUTS: dict[str, Any] = {
     "initialActive": _TEXT,
     "rollbackTo": _TEXT,
     "rollbackReason": _TEXT,
+    "override": _TEXT,
 }
 _OUTPUTS: dict[str, Any] = {
     "service": _TEXT,

@@ -1,0 +1,80 @@
+"""`infercrane guard sign` and `infercrane guard keys …`: keys, and signatures made with them."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from pulumi_infercrane.guard import SigningKey, new_key, sign_file
+from pulumi_infercrane.guard.rules import known_kinds
+from pulumi_infercrane.guard.trust.store import policy_lines
+from pulumi_infercrane.stacks.cli._keys import key_option, open_key, passphrase, passphrase_option
+from pulumi_infercrane.stacks.cli._unusable import unusable_input
+
+VALID_FOR = timedelta(days=365)
+
+_File = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("sign")
+@click.argument("files", type=_File, nargs=-1, required=True, metavar="FILE...")
+@key_option("--key")
+@unusable_input
+def sign(files: tuple[Path, ...], key_file: Path, passphrase_from: str | None) -> None:
+    """Sign evidence envelopes in place. Signatures by other keys stay.
+
+    \b
+    Example:
+      infercrane guard sign evidence/r2/benchmark.evidence.json --key bench.pem
+    """
+    key = open_key(key_file, passphrase_from)
+    for file in files:
+        sign_file(file, key)
+        click.echo(f"{file}: signed by {key.id}")
+
+
+@click.group("keys")
+def keys() -> None:
+    """Make keys, and show what a policy needs to trust one.
+
+    \b
+    Example:
+      infercrane guard keys new bench.pem
+    """
+
+
+@keys.command("new")
+@click.argument("path", type=_File)
+@passphrase_option
+@unusable_input
+def new(path: Path, passphrase_from: str | None) -> None:
+    """Make a private key in a file only you can read; an existing file is never overwritten.
+
+    Prints the lines that let a policy trust it for every kind of evidence. Take out the kinds this key shall not
+    attest; a key that may order overrides says so with `override`.
+
+    \b
+    Example:
+      infercrane guard keys new bench.pem
+    """
+    _show(new_key(path, passphrase(passphrase_from)))
+
+
+@keys.command("show")
+@click.argument("path", type=_File)
+@passphrase_option
+@unusable_input
+def show(path: Path, passphrase_from: str | None) -> None:
+    """Print a key's id and the lines that let a policy trust it.
+
+    \b
+    Example:
+      infercrane guard keys show bench.pem
+    """
+    _show(open_key(path, passphrase_from))
+
+
+def _show(key: SigningKey) -> None:
+    now = datetime.now(UTC)
+    click.echo(f"# {key.id}")
+    click.echo(f"trust:\n  keys:\n{policy_lines(key.public_key, known_kinds(), now, now + VALID_FOR)}")
