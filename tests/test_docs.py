@@ -1,18 +1,24 @@
 """What the documentation shows works: commands parse, configurations load, programs import what exists."""
 
 import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 import pytest
 
 from pulumi_infercrane.guard import load_policy
+from pulumi_infercrane.guard.times import format_time
 from pulumi_infercrane.stacks.cli import cli
 from pulumi_infercrane.stacks.config import from_file
 from pulumi_infercrane.stacks.project import find_project
+from tests.guard.conftest import Folder
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -64,6 +70,34 @@ def test_the_configuration_shown_loads(tmp_path: Path) -> None:
 def test_the_policy_shown_loads() -> None:
     policy = load_policy(blocks(ROOT / "docs" / "configuration.md", "yaml")[1])
     assert [rule.id for rule in policy.rules][-1] == "quality.basics"
+
+
+def test_the_trust_store_shown_loads() -> None:
+    policy = load_policy(blocks(ROOT / "docs" / "trust.md", "yaml")[0])
+    assert policy.trust
+    assert policy.trust.require_signatures
+
+
+def measure_now(root: Path) -> None:
+    """Good evidence whose window ends in a minute: a key made meanwhile is valid by then."""
+    now = datetime.now(UTC)
+    ends = {"started_at": now - timedelta(minutes=2), "ended_at": now + timedelta(minutes=1)}
+    window = {name: format_time(time) for name, time in ends.items()}
+    folder = Folder(root)
+    for role in ("baseline", "candidate"):
+        folder.benchmark(role, folder.seconds(300), header=window, change=lambda e: e.update(window=window))
+
+
+def test_the_way_from_a_key_to_a_verdict_works_as_shown(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "trust.md"
+    measure_now(tmp_path / "evidence")
+    (tmp_path / "policy.yaml").write_text(blocks(page, "yaml")[0].partition("trust:")[0])
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    script = ["sh", "-ec", blocks(page, "")[0]]
+    done = subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "PROMOTE" in done.stdout
+    assert load_policy((tmp_path / "policy.yaml").read_bytes()).trust
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

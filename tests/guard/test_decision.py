@@ -126,41 +126,6 @@ def test_several_looks_split_alpha(folder):
     assert wide > narrow
 
 
-# --- waivers ----------------------------------------------------------------------------------------------------
-
-WAIVER = (
-    "waivers:\n  - {{rule: {rule}, reason: known, owner: ann, expires_at: {until}, revision_digest: '{revision}'}}\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("soft", "until", "mine", "state", "verdict"),
-    [
-        (True, "2026-12-31T00:00:00Z", True, "applies", "promote"),
-        (True, "2026-11-30T05:00:00Z", True, "expired", "reject"),
-        (True, "2026-12-31T00:00:00Z", False, "other_revision", "reject"),
-        (False, "2026-12-31T00:00:00Z", True, "hard_rule", "reject"),
-    ],
-)
-def test_a_waiver_covers_one_soft_rule_of_one_revision_for_a_time(folder, soft, until, mine, state, verdict):
-    folder.both().quality("candidate", [0.0] * 40 + [1.0] * 20)
-    policy = folder.policy.replace("quality.basics,", f"quality.basics, class: {'S' if soft else 'H'},")
-    policy += WAIVER.format(rule="quality.basics", until=until, revision=folder.candidate if mine else DIGEST)
-    decision = folder.decide(policy=policy)
-    assert decision.verdict == verdict
-    assert decision.record["waivers"][0]["state"] == state
-    if verdict == "promote":
-        assert decision.record["rules"][2]["outcome"] == "waived"
-
-
-def test_a_waiver_does_not_turn_missing_evidence_into_a_pass(folder):
-    folder.both()
-    (folder.root / "quality-candidate.evidence.json").unlink()
-    policy = folder.policy.replace("quality.basics,", "quality.basics, class: S,")
-    policy += WAIVER.format(rule="quality.basics", until="2026-12-31T00:00:00Z", revision=folder.candidate)
-    assert folder.decide(policy=policy).verdict == "insufficient_evidence"
-
-
 # --- the record -------------------------------------------------------------------------------------------------
 
 

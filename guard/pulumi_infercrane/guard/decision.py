@@ -25,6 +25,7 @@ from pulumi_infercrane.guard.verdict import (
     in_order_of_weight,
     verdict_of,
     waived,
+    waived_until,
     waiver_records,
 )
 
@@ -118,7 +119,7 @@ def decide(
         {
             **record_head("promotion", verdict, "flip" if verdict == "promote" else "keep", service, stack),
             "as_of": format_time(question.as_of),
-            "expires_at": _expires_at(policy, admission),
+            "expires_at": _expires_at(question, admission, judged),
             "candidate": candidate,
             "baseline": baseline,
             "expected_active": baseline,
@@ -244,12 +245,15 @@ def _reasons(judged: Sequence[Judged], verdict: Verdict) -> list[str]:
     return list(dict.fromkeys(one.line for one in shown))
 
 
-def _expires_at(policy: Policy, admission: Admission) -> str:
+def _expires_at(question: Question, admission: Admission, judged: Sequence[Judged]) -> str:
+    """When the first piece of evidence gets too old, or the first waiver that was needed ends."""
+    policy = question.policy
     ends = [
         piece.envelope.window.ended + policy.max_age[piece.envelope.kind]
         for piece in admission.pieces
         if piece.envelope and _is_used(piece, policy)
     ]
+    ends += waived_until(policy.waivers, judged, question.candidate, question.as_of)
     return format_time(min(ends)) if ends else ""
 
 

@@ -69,6 +69,18 @@ def waiver_state(waiver: Waiver, judged: Iterable[Judged], candidate: str, as_of
     return "applies" if as_of < parse_time(waiver.expires_at) else "expired"
 
 
+def waived_until(
+    waivers: Sequence[Waiver], judged: Sequence[Judged], candidate: str, as_of: datetime
+) -> list[datetime]:
+    """For each waived rule, when the last waiver that covers it ends."""
+    valid = [waiver for waiver in waivers if waiver_state(waiver, judged, candidate, as_of) == "applies"]
+    return [
+        max(parse_time(waiver.expires_at) for waiver in valid if waiver.rule == one.rule.id)
+        for one in judged
+        if one.finding.outcome == "waived"
+    ]
+
+
 def verdict_of(judged: Sequence[Judged]) -> Verdict:
     """Reject on any fail; else insufficient_evidence unless every required rule passed or was waived."""
     if any(one.finding.outcome == "fail" for one in judged):
