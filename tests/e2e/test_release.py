@@ -114,7 +114,7 @@ def test_an_override_moves_the_route_by_a_signed_order_and_by_nothing_less(lab: 
     assert lab.served_by() == "r1"
 
     policy = lab.project / "policy.yaml"
-    policy.write_text(policy.read_text() + lines.replace("[benchmark, quality]", "[override]"))
+    policy.write_text(policy.read_text() + re.sub(r"kinds: \[.*\]", "kinds: [override]", lines))
     result = lab.infercrane(*order, "-s", STACK, "--json").document
     assert (result["active_before"], result["active_after"]) == ("r1", "r2")
     assert result["record"]["decision_type"] == "override"

@@ -57,8 +57,14 @@ def test_bootstrap_and_rollback_are_computed_again(folder):
 
 
 def test_an_unknown_type_of_decision_is_refused(folder):
+    record = dict(folder.both().decide().record) | {"decision_type": "coronation"}
+    with pytest.raises(GuardError, match="'coronation' are not known"):
+        again(folder, record)
+
+
+def test_an_override_without_its_order_is_refused(folder):
     record = dict(folder.both().decide().record) | {"decision_type": "override"}
-    with pytest.raises(GuardError, match="'override' are not known"):
+    with pytest.raises(GuardError, match="not an override"):
         again(folder, record)
 
 

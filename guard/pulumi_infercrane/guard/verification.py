@@ -26,7 +26,7 @@ def recompute(
     if record["decision_type"] == "rollback":
         return _rollback_again(record, common)
     if record["decision_type"] == "override":
-        return override(policy, override_from(record["override"]), active=record["baseline"], **common)
+        return override(policy, override_from(record.get("override")), active=record["baseline"], **common)
     if record["decision_type"] != "promotion":
         raise GuardError(f"decisions of type {record['decision_type']!r} are not known to this version")
     return decide(

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from pulumi_infercrane.guard import TrustError, load_evidence, load_key, load_policy, new_key, sign_file
+from pulumi_infercrane.guard.rules import known_kinds
 from pulumi_infercrane.stacks.cli.guard import command
 from tests.guard.trust.conftest import POLICY, entry, trusting
 
@@ -33,7 +34,7 @@ def test_a_new_key_prints_what_a_policy_needs_to_trust_it(tmp_path):
     key = load_key(tmp_path / "bench.pem")
     assert made.output.splitlines()[0] == f"# {key.id}"
     (trusted,) = load_policy(POLICY + made.output).trust.keys.values()
-    assert (trusted.public_key, trusted.kinds) == (key.public_key, ("benchmark", "quality"))
+    assert (trusted.public_key, trusted.kinds) == (key.public_key, known_kinds())
     assert (trusted.not_after - trusted.not_before).days == 365
     shown = run("keys", "show", tmp_path / "bench.pem")
     assert shown.output.splitlines()[:5] == made.output.splitlines()[:5]
