@@ -159,6 +159,7 @@ def _rule(node: Node) -> Rule:
         min_pass=min_pass,
         min_compute=min_compute,
         notes=_lowered("min_pass", min_pass, form.min_pass) + _lowered("min_compute", min_compute, form.min_compute),
+        line=node.line,
     )
 
 

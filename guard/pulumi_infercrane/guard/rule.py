@@ -41,6 +41,8 @@ class Rule:
     min_pass: int
     min_compute: int
     notes: tuple[str, ...] = ()
+    line: int = 0
+    """Line of the policy it stands at, for reports that point at it; 0 when it stands in none."""
 
 
 @dataclass(frozen=True)

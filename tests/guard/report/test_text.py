@@ -12,7 +12,7 @@ COMMON = {"service": "chat", "stack": "dev", "as_of": "2026-11-30T05:00:00Z"}
 
 def test_reports_are_found_by_name():
     assert "text" in known_reports()
-    assert find_report("text") is render
+    assert find_report("text").render is render
     with pytest.raises(KeyError):
         find_report("../text")
 

@@ -1,8 +1,7 @@
 """`infercrane guard …`: the Release Guard on files alone. Needs no stack, no network, no Pulumi."""
 
-import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,25 +9,32 @@ from typing import Any
 import click
 
 from pulumi_infercrane.guard import (
-    Decision,
     EvidenceSet,
     GuardError,
     Ledger,
-    LedgerError,
     Policy,
     PolicyError,
     decide,
     load_evidence,
     load_policy,
 )
-from pulumi_infercrane.guard.canonical import canonical_bytes
 from pulumi_infercrane.guard.reasons import Inadmissible
-from pulumi_infercrane.guard.report import text
+from pulumi_infercrane.guard.report import RECORD_ALONE
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.guard.times import format_time
-from pulumi_infercrane.guard.verification import differences, recompute
 from pulumi_infercrane.stacks.cli import _guard_trust
+from pulumi_infercrane.stacks.cli._common import print_json
+from pulumi_infercrane.stacks.cli._reports import (
+    Wanted,
+    check_places,
+    context_of,
+    report_option,
+    shown,
+    write_reports,
+    write_whole,
+)
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
+from pulumi_infercrane.stacks.cli._verifying import Verified, verify_ledger, verify_record
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
 
 DIFFERENT = 1
@@ -64,7 +70,9 @@ command.add_command(_guard_trust.keys)
 @click.option("--as-of", help="Time freshness is judged at, like 2026-11-30T05:00:00Z; default: now.")
 @click.option("--ledger", type=_File, help="Ledger with earlier decisions.")
 @click.option("--out", type=_File, help="Write the decision record here.")
-@click.option("--json", "as_json", is_flag=True, help="Print the decision record instead of the report.")
+@report_option
+@click.option("--link", default="", help="Web address of this run's files, for reports that people read.")
+@click.option("--json", "as_json", is_flag=True, help="Print the decision record; the same as --report json.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 whatever the verdict; unusable input still exits 2.")
 @unusable_input
 def check(
@@ -77,6 +85,8 @@ def check(
     as_of: str | None,
     ledger: Path | None,
     out: Path | None,
+    reports: tuple[Wanted, ...],
+    link: str,
     as_json: bool,
     exit_zero: bool,
 ) -> None:
@@ -84,8 +94,9 @@ def check(
 
     \b
     Example:
-      infercrane guard check --evidence evidence/ --policy policy.yaml --out decision.json
+      infercrane guard check --evidence evidence/ --policy policy.yaml --report text --report junit:guard.xml
     """
+    check_places(reports, as_json, (policy_file, ledger), out)
     policy, evidence = _policy(policy_file), load_evidence(folder)
     decision = decide(
         policy,
@@ -98,22 +109,25 @@ def check(
         history=_history(ledger),
     )
     if out:
-        _write(out, decision.canonical)
-    _show(decision, evidence, as_json)
+        write_whole(out, decision.canonical)
+    write_reports(decision.record, context_of(policy, policy_file, evidence, link), shown(reports, as_json))
     sys.exit(0 if exit_zero else VERDICT_EXIT_CODES[decision.verdict])
 
 
 @command.command("explain")
 @click.argument("file", type=_File)
+@report_option
+@click.option("--json", "as_json", is_flag=True, help="Print the decision record; the same as --report json.")
 @unusable_input
-def explain(file: Path) -> None:
+def explain(file: Path, reports: tuple[Wanted, ...], as_json: bool) -> None:
     """Explain a decision from its record alone.
 
     \b
     Example:
       infercrane guard explain decision.json
     """
-    click.echo(text.render(_record(file)))
+    check_places(reports, as_json, (file,), None)
+    write_reports(_record(file), RECORD_ALONE, shown(reports, as_json))
 
 
 @command.command("verify")
@@ -121,8 +135,9 @@ def explain(file: Path) -> None:
 @click.option("--evidence", "folder", type=_Folder, required=True, help="Folder with the evidence that was judged.")
 @click.option("--policy", "policy_file", type=_File, required=True, help="Policy file that was used.")
 @click.option("--ledger", type=_File, help="Ledger with earlier decisions the record names.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 @unusable_input
-def verify(file: Path, folder: Path, policy_file: Path, ledger: Path | None) -> None:
+def verify(file: Path, folder: Path, policy_file: Path, ledger: Path | None, as_json: bool) -> None:
     """Compute a decision again and compare it byte by byte: exit 0 when equal, 1 when not.
 
     FILE is a decision record, or a whole ledger: then its chain is checked too, and every decision that was made
@@ -134,10 +149,14 @@ def verify(file: Path, folder: Path, policy_file: Path, ledger: Path | None) -> 
     """
     policy, evidence = _policy(policy_file), load_evidence(folder)
     if _is_ledger(file):
-        equal = _verify_ledger(file, policy, evidence)
+        verified = verify_ledger(file, policy, evidence)
     else:
-        equal = _verify_record(_record(file), policy, evidence, _history(ledger))
-    sys.exit(0 if equal else DIFFERENT)
+        verified = Verified((verify_record(_record(file), policy, evidence, _history(ledger)),))
+    if as_json:
+        print_json(verified.document())
+    else:
+        click.echo("\n".join(verified.lines()))
+    sys.exit(0 if verified.holds else DIFFERENT)
 
 
 def _policy(file: Path) -> Policy:
@@ -170,28 +189,6 @@ def _history(ledger: Path | None) -> list[Mapping[str, Any]]:
     return [entry.decision for entry in Ledger(ledger).entries()] if ledger else []
 
 
-def _show(decision: Decision, evidence: EvidenceSet, as_json: bool) -> None:
-    if as_json:
-        click.echo(decision.canonical)
-        return
-    click.echo(text.render(decision.record))
-    if evidence.problem_lines:
-        click.echo("\n" + text.problems(evidence.problem_lines))
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Whole or not at all: a reader never sees half a record."""
-    temporary = file.with_name(file.name + ".new")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(file)
-    except OSError as error:
-        raise GuardError(f"{file}: cannot be written: {error.strerror}") from error
-
-
 def _record(file: Path) -> Mapping[str, Any]:
     try:
         record = parse(_read(file))
@@ -209,48 +206,3 @@ def _is_ledger(file: Path) -> bool:
     except Inadmissible:
         return file.suffix == ".jsonl"
     return isinstance(value, dict) and value.get("schema") == "infercrane.ledger/v1"
-
-
-def _verify_record(
-    record: Mapping[str, Any], policy: Policy, evidence: EvidenceSet, history: Sequence[Mapping[str, Any]]
-) -> bool:
-    name = text.short(record["decision_id"])
-    try:
-        again = recompute(record, policy, evidence, history)
-    except GuardError as error:
-        click.echo(f"{name}: cannot be computed again: {error}")
-        return False
-    if canonical_bytes(record) == again.canonical:
-        click.echo(f"{name}: equal")
-        return True
-    click.echo(f"{name}: different")
-    for line in differences(record, again.record):
-        click.echo(f"  {line}")
-    return False
-
-
-def _verify_ledger(file: Path, policy: Policy, evidence: EvidenceSet) -> bool:
-    history: list[Mapping[str, Any]] = []
-    equal = True
-    try:
-        for entry in Ledger(file).entries():
-            equal = _verify_entry(entry.decision, policy, evidence, history) and equal
-            history.append(entry.decision)
-    except LedgerError as error:
-        click.echo(str(error))
-        return False
-    click.echo(f"chain of {len(history)} entries: whole")
-    return equal
-
-
-def _verify_entry(
-    record: Mapping[str, Any], policy: Policy, evidence: EvidenceSet, history: Sequence[Mapping[str, Any]]
-) -> bool:
-    here = {item.sha256 for item in evidence.items}
-    if record["policy_digest"] != policy.digest:
-        click.echo(f"{text.short(record['decision_id'])}: not computed again, it was made with another policy")
-        return True
-    if any(piece["sha256"] not in here for piece in record["evidence"]):
-        click.echo(f"{text.short(record['decision_id'])}: not computed again, its evidence is not here")
-        return True
-    return _verify_record(record, policy, evidence, history)

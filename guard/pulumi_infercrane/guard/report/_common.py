@@ -1,0 +1,164 @@
+"""What every format shows: the headline, one row per rule, and which required kinds have no evidence."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_infercrane.guard.report import Context
+
+NOTHING = "-"
+LEFT_OUT = "… and {} more: see the decision record"
+
+_HEADLINES = {
+    ("promotion", "promote"): "PROMOTE: the candidate may take over",
+    ("promotion", "reject"): "REJECT: the active revision keeps serving",
+    ("promotion", "insufficient_evidence"): "INSUFFICIENT EVIDENCE: the active revision keeps serving",
+    ("bootstrap", "promote"): "BOOTSTRAP: the first revision of this service may serve",
+    ("rollback", "promote"): "ROLLBACK: an earlier revision may take over again",
+    ("override", "promote"): "OVERRIDE: the target takes over by order, without evidence",
+}
+_WEIGHT = {"fail": 0, "unknown": 1, "waived": 2, "not_applicable": 4}
+_PASSED = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """A rule as people read it. Every figure is text on one line, `-` where there is none."""
+
+    rule: str
+    kind: str
+    weight: str
+    """`H` hard, `S` soft."""
+    required: bool
+    outcome: str
+    code: str
+    estimate: str
+    interval: str
+    limit: str
+    n: str
+    reason: str
+    """The reason code with the figures behind it."""
+    needs: str
+    """What would settle an unknown; empty when there is nothing to say."""
+    notes: tuple[str, ...]
+
+    @property
+    def settled(self) -> bool:
+        """Nothing about this rule stands in the way."""
+        return self.outcome not in ("fail", "unknown")
+
+    @property
+    def message(self) -> str:
+        """Reason and what would settle it, on one line."""
+        return f"{self.reason}; {self.needs}" if self.needs else self.reason
+
+    @property
+    def figures(self) -> str:
+        """`estimate 1.04, interval [0.98, 1.1], limit 1.15, n 2000 / 2000`."""
+        return f"estimate {self.estimate}, interval {self.interval}, limit {self.limit}, n {self.n}"
+
+
+def rows(record: Mapping[str, Any]) -> list[Row]:
+    """One row per rule, in policy order."""
+    return [_row(rule) for rule in record["rules"]]
+
+
+def worst_first(found: Iterable[Row]) -> list[Row]:
+    """Fails (hard before soft), then unknowns (required before others), then the rest, each in policy order."""
+    return sorted(found, key=_rank)
+
+
+def _rank(row: Row) -> tuple[int, bool]:
+    lesser = row.weight != "H" if row.outcome == "fail" else not row.required
+    return _WEIGHT.get(row.outcome, _PASSED), lesser
+
+
+def _row(rule: Mapping[str, Any]) -> Row:
+    name = one_line(rule["rule"])
+    code = one_line(rule["reasons"][0])
+    detail = one_line(rule.get("detail", ""))
+    return Row(
+        rule=name,
+        kind=name.partition(".")[0],
+        weight=one_line(rule["class"]),
+        required=bool(rule.get("required", False)),
+        outcome=one_line(rule["outcome"]),
+        code=code,
+        estimate=figure(rule.get("estimate")),
+        interval=f"[{figure(rule.get('lo'))}, {figure(rule.get('hi'))}]" if "lo" in rule else NOTHING,
+        limit=figure(rule.get("limit")),
+        n=" / ".join(one_line(n) for n in rule.get("n", ())) or NOTHING,
+        reason=f"{code}: {detail}" if detail else code,
+        needs=one_line(rule.get("needs", "")),
+        notes=tuple(one_line(note) for note in rule.get("notes", ())),
+    )
+
+
+def headline(record: Mapping[str, Any]) -> str:
+    """`REJECT: the active revision keeps serving`."""
+    kind = (record["decision_type"], record["verdict"])
+    return _HEADLINES.get(kind) or one_line(f"{record['decision_type']}: {record['verdict']}")
+
+
+def reasons(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What decided, first things first: reason, and what would settle it. Empty when a promotion passed."""
+    if record["verdict"] == "promote" and record["decision_type"] == "promotion":
+        return []
+    halves = (one_line(reason).partition("; ") for reason in record["reasons"])
+    return [(reason, needs) for reason, _, needs in halves]
+
+
+def kinds_without_evidence(record: Mapping[str, Any]) -> list[str]:
+    """Required kinds of which nothing about the candidate counts. A decision that asks for no evidence has none."""
+    if record["verdict"] == "promote":
+        return []
+    present = {entry["kind"] for entry in record["evidence"] if entry["used"] and entry["role"] == "candidate"}
+    return [one_line(kind) for kind in record.get("required_kinds", ()) if kind not in present]
+
+
+def figure(value: float | str | None) -> str:
+    """Three significant digits; an infinite figure stands in the record as a word."""
+    if value is None:
+        return NOTHING
+    return one_line(value) if isinstance(value, str) else f"{value:.3g}"
+
+
+def short(digest: str) -> str:
+    """The first twelve hex digits."""
+    return one_line(digest).removeprefix("sha256:")[:12]
+
+
+def one_line(value: object) -> str:
+    """Text from evidence or policy that cannot leave its line: what does not print becomes an escape."""
+    text = str(value)
+    return text if text.isprintable() else "".join(_printable(character) for character in text)
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+
+
+def web_link(context: Context) -> str:
+    """The link as a web address that cannot end early wherever it is written; empty when it is no web address."""
+    if not context.link.startswith(("https://", "http://")):
+        return ""
+    return re.sub(
+        r"[^\w:/?=&%~,;.+-]", lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), context.link
+    )
+
+
+def clipped(text: str, most: int) -> str:
+    """At most `most` characters, with an ellipsis for the rest."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def fitting(lines: Sequence[str], most_bytes: int) -> Iterator[str]:
+    """The lines that fit in `most_bytes` of UTF-8 with their line ends, and how many were left out."""
+    room = most_bytes - len(LEFT_OUT) - 10
+    for index, line in enumerate(lines):
+        room -= len(line.encode()) + 1
+        if room < 0:
+            yield LEFT_OUT.format(len(lines) - index)
+            return
+        yield line

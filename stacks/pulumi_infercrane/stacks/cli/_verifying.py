@@ -1,0 +1,103 @@
+"""Computing decisions again, one or a whole ledger of them, and saying what came of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pulumi_infercrane.guard import EvidenceSet, GuardError, Ledger, LedgerError, Policy
+from pulumi_infercrane.guard.canonical import canonical_bytes
+from pulumi_infercrane.guard.report._common import short
+from pulumi_infercrane.guard.verification import differences, recompute
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One decision after it was, or was not, computed again."""
+
+    decision_id: str
+    result: Literal["equal", "different", "impossible", "not_computed"]
+    detail: str = ""
+    differences: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        return self.result in ("equal", "not_computed")
+
+    def lines(self) -> Iterator[str]:
+        words = {
+            "impossible": f"cannot be computed again: {self.detail}",
+            "not_computed": f"not computed again, {self.detail}",
+        }
+        yield f"{short(self.decision_id)}: {words.get(self.result, self.result)}"
+        yield from (f"  {line}" for line in self.differences)
+
+    def document(self) -> dict[str, Any]:
+        document = {"decision_id": self.decision_id, "result": self.result, "detail": self.detail}
+        return document | {"differences": list(self.differences)}
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What verifying a file came to. `entries` and `problem` are about the chain of a ledger."""
+
+    decisions: tuple[Checked, ...]
+    entries: int | None = None
+    problem: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Something was checked, and all of it holds."""
+        return bool(self.decisions) and not self.problem and all(one.holds for one in self.decisions)
+
+    def lines(self) -> Iterator[str]:
+        for one in self.decisions:
+            yield from one.lines()
+        if self.problem:
+            yield self.problem
+        elif self.entries is not None:
+            yield f"chain of {self.entries} entries: whole" if self.entries else "an empty ledger: nothing to verify"
+
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"holds": self.holds, "decisions": [one.document() for one in self.decisions]}
+        if self.entries is not None:
+            document["chain"] = {"entries": self.entries, "whole": not self.problem, "problem": self.problem}
+        return document
+
+
+def verify_record(
+    record: Mapping[str, Any], policy: Policy, evidence: EvidenceSet, history: Sequence[Mapping[str, Any]]
+) -> Checked:
+    """The decision computed again and compared byte by byte."""
+    name = record["decision_id"]
+    try:
+        again = recompute(record, policy, evidence, history)
+    except GuardError as error:
+        return Checked(name, "impossible", str(error))
+    if canonical_bytes(record) == again.canonical:
+        return Checked(name, "equal")
+    return Checked(name, "different", differences=tuple(differences(record, again.record)))
+
+
+def verify_ledger(file: Path, policy: Policy, evidence: EvidenceSet) -> Verified:
+    """The chain, and every decision made with this policy whose evidence is still there."""
+    history: list[Mapping[str, Any]] = []
+    checked: list[Checked] = []
+    try:
+        for entry in Ledger(file).entries():
+            checked.append(_verify_entry(entry.decision, policy, evidence, history))
+            history.append(entry.decision)
+    except LedgerError as error:
+        return Verified(tuple(checked), len(history), str(error))
+    return Verified(tuple(checked), len(history))
+
+
+def _verify_entry(
+    record: Mapping[str, Any], policy: Policy, evidence: EvidenceSet, history: Sequence[Mapping[str, Any]]
+) -> Checked:
+    here = {item.sha256 for item in evidence.items}
+    if record["policy_digest"] != policy.digest:
+        return Checked(record["decision_id"], "not_computed", "it was made with another policy")
+    if any(piece["sha256"] not in here for piece in record["evidence"]):
+        return Checked(record["decision_id"], "not_computed", "its evidence is not here")
+    return verify_record(record, policy, evidence, history)
