@@ -1,9 +1,9 @@
 """What every format shows: the headline, one row per rule, and which required kinds have no evidence."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from pulumi_infercrane.guard.report import Context
 
@@ -143,9 +143,7 @@ def web_link(context: Context) -> str:
     """The link as a web address that cannot end early wherever it is written; empty when it is no web address."""
     if not context.link.startswith(("https://", "http://")):
         return ""
-    return re.sub(
-        r"[^\w:/?=&%~,;.+-]", lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), context.link
-    )
+    return quote(one_line(context.link), safe=":/?=&%~,;+#")
 
 
 def clipped(text: str, most: int) -> str:

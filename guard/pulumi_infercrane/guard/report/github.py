@@ -36,7 +36,7 @@ FILES = {"GITHUB_STEP_SUMMARY": summary, "GITHUB_OUTPUT": outputs}
 
 
 def _annotation(row: Row, context: Context) -> str:
-    place = {"file": context.policy, "line": str(context.lines.get(row.rule, 1))} if context.policy else {}
+    place = {"file": one_line(context.policy), "line": str(context.lines.get(row.rule, 1))} if context.policy else {}
     properties = place | {"title": f"{row.rule} {row.outcome}"}
     listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     message = clipped(f"{row.rule}: {row.message} ({row.figures})", LONGEST_MESSAGE)

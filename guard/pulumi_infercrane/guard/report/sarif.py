@@ -68,6 +68,6 @@ def _result(row: Row, index: int, context: Context) -> dict[str, Any]:
 
 
 def _location(rule: str, context: Context) -> dict[str, Any]:
-    artifact = {"uri": quote(context.policy)}
+    artifact = {"uri": quote(one_line(context.policy))}
     line = context.lines.get(rule, 1)
     return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line}}}

@@ -1,0 +1,103 @@
+"""Decisions of every type, with what a report may show beside them."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pulumi_infercrane.guard import bootstrap, load_evidence, load_policy, rollback
+from pulumi_infercrane.guard.report import Context, find_report
+
+DIGEST = "sha256:" + "0" * 64
+COMMON = {"service": "chat", "stack": "dev", "as_of": "2026-11-30T05:00:00Z"}
+HOSTILE = "</title></style>]]><script>alert(1)</script>|`*_[x](javascript:1)@all #1 %0A,:\r\n::error::x\x00\u202e\ud800"
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A record and the context it is shown in."""
+
+    record: Mapping[str, Any]
+    context: Context
+
+    def report(self, name: str) -> str:
+        return find_report(name).render(self.record, self.context)
+
+
+@pytest.fixture
+def decided(folder) -> Callable[..., Decided]:
+    """The decision on what the folder holds now."""
+
+    def decide(policy: str | None = None) -> Decided:
+        text = policy or folder.policy
+        lines = {rule.id: rule.line for rule in load_policy(text).rules}
+        context = Context("policy.yaml", lines, load_evidence(folder.root), "https://ci.example/run/1")
+        return Decided(folder.decide(policy=text).record, context)
+
+    return decide
+
+
+@pytest.fixture
+def promoted(folder, decided) -> Decided:
+    folder.both()
+    return decided()
+
+
+@pytest.fixture
+def rejected(folder, decided) -> Decided:
+    """40 answers lost of 60, and a latency that cannot be judged yet."""
+    folder.both().quality("candidate", [0.0] * 40 + [1.0] * 20)
+    return decided(folder.policy.replace("min_pass: 100", "min_pass: 340"))
+
+
+@pytest.fixture
+def unmeasured(folder, decided) -> Decided:
+    """No quality evidence about the candidate."""
+    folder.both()
+    (folder.root / "quality-candidate.evidence.json").unlink()
+    return decided()
+
+
+@pytest.fixture
+def first(folder) -> Decided:
+    policy = load_policy(folder.policy + "bootstrap: true\n")
+    return Decided(bootstrap(policy, candidate=DIGEST, **COMMON).record, Context())
+
+
+@pytest.fixture
+def rolled_back(folder) -> Decided:
+    decision = rollback(target=DIGEST, active=folder.candidate, policy_digest=DIGEST, reason="slow", **COMMON)
+    return Decided(decision.record, Context())
+
+
+@pytest.fixture
+def hostile(rejected) -> Decided:
+    """Every text that evidence or a policy can bring is an attack."""
+    record = copy.deepcopy(dict(rejected.record))
+    record |= {
+        "service": HOSTILE,
+        "stack": HOSTILE,
+        "change": [HOSTILE],
+        "notes": [HOSTILE],
+        "required_kinds": [HOSTILE],
+    }
+    record["reasons"] = [HOSTILE, f"{HOSTILE}; {HOSTILE}"]
+    for rule in record["rules"]:
+        rule |= {"rule": rule["rule"] + HOSTILE, "detail": HOSTILE, "needs": HOSTILE, "notes": [HOSTILE]}
+    for entry in record["evidence"]:
+        entry["reasons"] = [HOSTILE]
+    waiver = dict.fromkeys(("rule", "owner", "reason", "state", "expires_at"), HOSTILE)
+    record["waivers"] = [waiver]
+    lines = {rule["rule"]: 5 for rule in record["rules"]}
+    return Decided(record, Context(HOSTILE, lines, rejected.context.evidence, "https://x/" + HOSTILE))
+
+
+@pytest.fixture
+def crowded(rejected) -> Decided:
+    """More rules than any surface has room for; the one that fails comes last."""
+    failing = next(rule for rule in rejected.record["rules"] if rule["outcome"] == "fail")
+    unknown = {**failing, "outcome": "unknown", "reasons": ["interval_straddles"]}
+    many = [{**unknown, "rule": f"quality.task{index}", "detail": "x" * 400} for index in range(2000)]
+    return Decided({**rejected.record, "rules": [*many, failing]}, rejected.context)

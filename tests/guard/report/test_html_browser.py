@@ -1,0 +1,70 @@
+"""The page in a real browser: nothing to complain about, no network, and readable on a telephone."""
+
+import pytest
+
+from tests.browser.chromium import BrowserError, prepare, tab
+
+pytestmark = pytest.mark.browser
+
+WIDER_THAN_THE_PAGE = """
+[...document.querySelectorAll('body *')]
+  .filter(e => !e.closest('thead') && e.getBoundingClientRect().right > innerWidth + 1)
+  .map(e => e.tagName + ' ' + e.textContent.slice(0, 40))
+"""
+SMALLEST_TEXT = """
+Math.min(...[...document.querySelectorAll('text, p, td, th, li, dd')]
+  .filter(e => e.textContent && e.getBoundingClientRect().height)
+  .map(e => parseFloat(getComputedStyle(e).fontSize)))
+"""
+COLOURS = "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+DRAWN = "[...document.querySelectorAll('svg[role=img]')].map(e => e.getBoundingClientRect().width)"
+
+
+@pytest.fixture(scope="session")
+def chromium(request):
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled():
+            return prepare()
+    except BrowserError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture
+async def browser(chromium, tmp_path):
+    async with tab(chromium, tmp_path / "profile") as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(tmp_path):
+    def write(decided):
+        path = tmp_path / "report.html"
+        path.write_text(decided.report("html"))
+        return path.as_uri()
+
+    return write
+
+
+@pytest.mark.parametrize("decision", ["rejected", "hostile"])
+async def test_a_page_loads_nothing_complains_about_nothing_and_fits_every_width(browser, page, decision, request):
+    address = page(request.getfixturevalue(decision))
+    for width in (320, 400, 768, 1030, 1280):
+        await browser.open(address, width=width)
+        assert await browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert await browser.evaluate(WIDER_THAN_THE_PAGE) == []
+        assert await browser.evaluate(SMALLEST_TEXT) >= 12
+        assert min(await browser.evaluate(DRAWN)) >= min(0.75 * width, 240)
+        assert browser.complaints == []
+        assert browser.requested == [address]
+
+
+async def test_light_and_dark_follow_the_reader(browser, page, rejected, tmp_path):
+    address, seen = page(rejected), {}
+    for scheme in ("light", "dark"):
+        await browser.open(address, scheme=scheme)
+        seen[scheme] = await browser.evaluate(COLOURS)
+        await browser.screenshot(tmp_path / f"{scheme}.png")
+        assert (tmp_path / f"{scheme}.png").stat().st_size > 20_000
+    assert seen["light"] == ["rgb(255, 255, 255)", "rgb(28, 33, 40)"]
+    assert seen["dark"] == ["rgb(13, 17, 23)", "rgb(230, 237, 243)"]

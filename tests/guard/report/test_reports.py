@@ -1,0 +1,63 @@
+"""What holds for every format: it is found by its name, a pure function of the record, and leaves no figure out."""
+
+import html
+import json
+
+import pytest
+
+from pulumi_infercrane.guard.canonical import digest
+from pulumi_infercrane.guard.report import RECORD_ALONE, find_report, known_reports
+
+DECISIONS = ["promoted", "rejected", "unmeasured", "first", "rolled_back", "hostile"]
+FOR_PEOPLE = ["text", "markdown", "junit", "sarif", "github", "html"]
+
+
+def test_each_module_is_a_format():
+    assert known_reports() == ("github", "gitlab", "html", "json", "junit", "markdown", "sarif", "text")
+
+
+@pytest.mark.parametrize("name", ["", "_common", "plots", "../text", "os"])
+def test_nothing_else_is(name):
+    with pytest.raises(KeyError):
+        find_report(name)
+
+
+@pytest.mark.parametrize("decision", DECISIONS[:-1])
+@pytest.mark.parametrize("name", known_reports())
+def test_every_format_shows_every_decision_with_and_without_context(name, decision, request):
+    decided = request.getfixturevalue(decision)
+    report = find_report(name)
+    for render in (report.render, *report.files.values()):
+        assert render(decided.record, decided.context) == render(decided.record, decided.context)
+        assert isinstance(render(decided.record, RECORD_ALONE), str)
+
+
+@pytest.mark.parametrize("name", FOR_PEOPLE)
+def test_figures_reason_and_what_would_settle_it_are_on_every_surface(name, rejected):
+    shown = html.unescape(rejected.report(name))
+    for figure in ("-0.645", "[-0.749, -0.542]", "-0.05", "60", "margin_exceeded", "40 lost / 0 gained of 60"):
+        assert figure in shown
+    assert "insufficient_n" in shown
+    assert "about 190 more requests on each side needed" in shown
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "github", "gitlab"])
+def test_nothing_from_evidence_begins_a_line_or_hides_itself(name, hostile):
+    report = find_report(name)
+    for render in (report.render, *report.files.values()):
+        shown = render(hostile.record, hostile.context)
+        assert "\n::error::x" not in shown
+        assert "\r" not in shown
+        assert all(line.isprintable() for line in shown.split("\n"))
+        shown.encode()
+
+
+def test_json_is_the_sealed_record(rejected):
+    record = json.loads(rejected.report("json"))
+    assert record == rejected.record
+    assert record.pop("decision_id") == digest(record)
+
+
+def test_gitlab_gets_variables(rejected):
+    lines = rejected.report("gitlab").splitlines()
+    assert lines == ["INFERCRANE_VERDICT=reject", f"INFERCRANE_DECISION={rejected.record['decision_id']}"]
