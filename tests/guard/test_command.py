@@ -158,6 +158,19 @@ def test_verify_names_the_field_that_differs(decision, place):
     assert "rules[0].hi: 0.5 recorded, 0.0197734382 computed" in result.output
 
 
+def test_verify_as_json(decision, place):
+    result = run("verify", decision, *files(place), "--json")
+    record = json.loads(decision.read_text())
+    equal = {"decision_id": record["decision_id"], "result": "equal", "detail": "", "differences": []}
+    assert json.loads(result.output) == {"holds": True, "decisions": [equal]}
+    decision.write_text(json.dumps(record | {"verdict": "reject"}))
+    result = run("verify", decision, *files(place), "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.output)["decisions"][0]["differences"] == [
+        "verdict: 'reject' recorded, 'promote' computed"
+    ]
+
+
 def test_verify_notices_another_policy(decision, place):
     (place.root.parent / "policy.yaml").write_text(place.policy.replace("0.05", "0.06"))
     result = run("verify", decision, *files(place))
@@ -210,6 +223,22 @@ def test_verify_of_a_ledger_says_what_it_could_not_compute(ledger, place):
     assert result.output.count("its evidence is not here") == 2
     (place.root.parent / "policy.yaml").write_text(place.policy + "# tightened\n")
     assert run("verify", ledger.path, *files(place)).output.count("made with another policy") == 2
+
+
+def test_verify_of_a_ledger_as_json(ledger, place):
+    document = json.loads(run("verify", ledger.path, *files(place), "--json").output)
+    assert [one["result"] for one in document["decisions"]] == ["equal", "equal"]
+    assert document["chain"] == {"entries": 2, "whole": True, "problem": ""}
+    ledger.path.write_bytes(ledger.path.read_bytes().splitlines(keepends=True)[1])
+    result = run("verify", ledger.path, *files(place), "--json")
+    assert result.exit_code == 1
+    assert "the chain is broken" in json.loads(result.output)["chain"]["problem"]
+
+
+def test_verify_of_an_empty_ledger_verified_nothing(place):
+    (place.root.parent / "ledger.jsonl").write_bytes(b"")
+    result = run("verify", place.root.parent / "ledger.jsonl", *files(place))
+    assert (result.exit_code, result.output) == (1, "an empty ledger: nothing to verify\n")
 
 
 def test_check_refuses_a_broken_ledger(ledger, place):
