@@ -2,7 +2,7 @@
 # What is downloaded or built is kept in $(CACHE), outside the checkout.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo clean-demo test unit bench lint engine runtimes
+.PHONY: help setup demo clean-demo test unit bench lint engine runtimes browser
 
 CACHE := $(or $(INFERCRANE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pulumi-infercrane)
 OWN_UV := $(CACHE)/uv/bin/uv
@@ -57,10 +57,13 @@ lint: setup ## check style and types
 	@$(RUN)ruff check
 	@$(RUN)ruff format --check
 	@$(RUN)mypy
-	@$(RUN)mypy stacks/__main__.py tests/engine tests/packaging
+	@$(RUN)mypy stacks/__main__.py tests/browser tests/engine tests/packaging
 
 engine: setup ## find a recent pulumi or build one (once, about 5 minutes)
 	@$(RUN)python tests/engine/engine.py >/dev/null
 
 runtimes: setup ## fetch the model server and the small models of tests and demo
 	@$(RUN)python tests/runtimes/prepare.py
+
+browser: setup ## find a Chromium for the tests of pages, or install Debian's as root
+	@$(RUN)python tests/browser/chromium.py >/dev/null

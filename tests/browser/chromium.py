@@ -16,7 +16,7 @@ import aiohttp
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 PACKAGES = ("chromium", "fonts-dejavu-core")
-START_SECONDS, ANSWER_SECONDS = 30.0, 30.0
+START_SECONDS, ANSWER_SECONDS, LOCK_SECONDS = 30.0, 30.0, 120
 WAYS_OUT = 'install one (Debian: apt-get install chromium), or leave its tests out with -m "not browser"'
 
 
@@ -49,7 +49,7 @@ def _install() -> None:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     print("installing chromium with apt-get, once", file=sys.stderr)
     for arguments in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):
-        command = ["apt-get", "--quiet=2", *arguments]
+        command = ["apt-get", "--quiet=2", f"--option=DPkg::Lock::Timeout={LOCK_SECONDS}", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if done.returncode != 0:
             raise BrowserError(f"{' '.join(command)} failed; {WAYS_OUT}:\n{done.stderr.strip()[-1000:]}")

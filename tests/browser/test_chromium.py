@@ -1,0 +1,47 @@
+"""Where the browser of the tests comes from, without one being installed."""
+
+import os
+import sys
+
+import pytest
+
+from tests.browser import chromium
+from tests.browser.chromium import BrowserError, prepare
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """A PATH with nothing on it but what a test puts there; run as root."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    def put(name, script):
+        (tmp_path / name).write_text(f"#!{sys.executable}\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+        return tmp_path / name
+
+    return put
+
+
+def test_one_on_path_is_taken(path):
+    assert prepare() == path("google-chrome", "")
+
+
+def test_root_installs_it_once(path, tmp_path):
+    place = tmp_path / "chromium"
+    path("apt-get", f"import sys, pathlib\nif 'install' in sys.argv: pathlib.Path({str(place)!r}).touch(0o755)")
+    assert prepare() == place
+
+
+def test_an_installation_that_fails_says_why_and_what_to_do(path):
+    path("apt-get", "import sys; sys.exit('no route to the archive')")
+    with pytest.raises(BrowserError, match=r'apt-get.* update failed; install one .*-m "not browser"(?s:.)*no route'):
+        prepare()
+
+
+def test_others_are_told_what_to_do(path, monkeypatch):
+    path("apt-get", "raise SystemExit(1)")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(BrowserError, match="no Chromium on PATH: install one") as found:
+        prepare()
+    assert found.value.code == chromium.BrowserError.code
