@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from tests.browser import chromium
 from tests.browser.chromium import BrowserError, prepare
 
 
@@ -24,7 +23,8 @@ def path(tmp_path, monkeypatch):
 
 
 def test_one_on_path_is_taken(path):
-    assert prepare() == path("google-chrome", "")
+    chrome = path("google-chrome", "")
+    assert prepare() == chrome
 
 
 def test_root_installs_it_once(path, tmp_path):
@@ -44,4 +44,4 @@ def test_others_are_told_what_to_do(path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(BrowserError, match="no Chromium on PATH: install one") as found:
         prepare()
-    assert found.value.code == chromium.BrowserError.code
+    assert found.value.code == "browser_unavailable"
