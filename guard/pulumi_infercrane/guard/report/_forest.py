@@ -107,9 +107,8 @@ def _marks(row: Row, used: Used, scale: _Scale) -> Iterator[str]:
     yield line(scale.percent(0), 0, scale.percent(0), 100, "neutral")
     yield line(limit, 0, limit, 100, "limit")
     yield line(scale.percent(used.lo), 50, scale.percent(used.hi), 50, "interval")
-    for end, arrow in ((used.lo, "M7,-6 L0,0 L7,6"), (used.hi, "M-7,-6 L0,0 L-7,6")):
-        shape = '<line class="interval" y1="-6" y2="6"/>' if scale.holds(end) else f'<path class="arrow" d="{arrow}"/>'
-        yield placed(scale.percent(end), 50, shape)
+    for end in (used.lo, used.hi):
+        yield placed(scale.percent(end), 50, _end(end, scale))
     inwards = _inwards(used, scale)
     shape = SIGNS.get(row.outcome, "")
     yield placed(
@@ -117,6 +116,13 @@ def _marks(row: Row, used: Used, scale: _Scale) -> Iterator[str]:
         50,
         f'<g class="{text(row.outcome)}" transform="translate({inwards},0)">{shape}</g>',
     )
+
+
+def _end(end: float, scale: _Scale) -> str:
+    """The end of an interval, or an arrow where it lies outside the scale."""
+    if scale.holds(end):
+        return '<line class="interval" y1="-6" y2="6"/>'
+    return f'<path class="arrow" d="{"M7,-6 L0,0 L7,6" if end < scale.left else "M-7,-6 L0,0 L-7,6"}"/>'
 
 
 def _inwards(used: Used, scale: _Scale) -> int:

@@ -36,6 +36,8 @@ _SAID = (
     "How long the given share of all requests took at most, failed ones counted as endless. Lower is better. The bar "
     "across a judged quantile is its limit; the uprights are 90 % intervals of each side alone."
 )
+_MARKS = {"active": ACTIVE, "candidate": CANDIDATE}
+_NEVER = '<path class="{0} stroke" d="M0,18 V1 M-5,7 L0,1 L5,7"/><text class="tick" x="9" y="14">never</text>'
 _KEYS = {
     "candidate": f'<line class="candidate stroke" x1="-18" x2="18"/>{CANDIDATE}',
     "active": f'<line class="active stroke" x1="-18" x2="18"/>{ACTIVE}',
@@ -161,17 +163,20 @@ def _points(ordered: Sequence[float], frame: _Frame) -> Iterator[tuple[float, fl
 
 def _uprights(one: _Judged, frame: _Frame) -> str:
     """Both intervals side by side around their quantile, and the limit across them."""
-    sides = "".join(
-        f'<line class="{kind} upright" x1="{x}" x2="{x}" y1="{percent(frame.y(side.lo))}" '
-        f'y2="{percent(frame.y(side.hi))}"/>'
-        f'<svg x="{x}" y="{percent(frame.y(side.estimate))}" overflow="visible">{mark}</svg>'
-        for kind, x, side, mark in (("active", -8, one.active, ACTIVE), ("candidate", 8, one.candidate, CANDIDATE))
-    )
-    limit = ""
+    parts = [_upright("active", -8, one.active, frame), _upright("candidate", 8, one.candidate, frame)]
     if one.limit is not None:
         bar = '<path class="limit" d="M-18,0 H18 M-18,-5 V5 M18,-5 V5"/>'
-        limit = f'<svg y="{percent(frame.y(one.limit))}" overflow="visible">{bar}</svg>'
-    return f'<svg x="{percent(frame.x(one.q))}" width="100%" height="100%" overflow="visible">{sides}{limit}</svg>'
+        parts.append(f'<svg y="{percent(frame.y(one.limit))}" overflow="visible">{bar}</svg>')
+    place = f'x="{percent(frame.x(one.q))}" width="100%" height="100%"'
+    return f'<svg {place} overflow="visible">{"".join(parts)}</svg>'
+
+
+def _upright(kind: str, x: int, side: Interval, frame: _Frame) -> str:
+    ends = f'y1="{percent(frame.y(side.lo))}" y2="{percent(frame.y(side.hi))}"'
+    place = f'x="{x}" y="{percent(frame.y(side.estimate))}"'
+    mark = _NEVER.format(kind) if math.isinf(side.estimate) else _MARKS[kind]
+    line = f'<line class="{kind} upright" x1="{x}" x2="{x}" {ends}/>'
+    return f'{line}<svg {place} overflow="visible">{mark}</svg>'
 
 
 def _axis(frame: _Frame) -> str:
