@@ -189,8 +189,12 @@ def test_the_job_leaves_the_reports_its_artifacts_name(repository):
         .read_text()
         .startswith("INFERCRANE_VERDICT=promote\nINFERCRANE_DECISION=sha256:")
     )
+    assert (repository / reports["metrics"]).read_text().endswith("# EOF\n")
     assert ET.parse(repository / reports["junit"]).getroot().get("tests") == "3"
-    assert {path.name for path in (repository / "infercrane-guard").iterdir()} == REPORTS | {"verdict.env"}
+    assert {path.name for path in (repository / "infercrane-guard").iterdir()} == REPORTS | {
+        "verdict.env",
+        "metrics.txt",
+    }
 
 
 def test_the_job_passes_revisions_as_single_arguments(rejected):

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from click.testing import CliRunner
 
+from pulumi_infercrane.guard.report import known_reports
 from pulumi_infercrane.stacks.cli.guard import command
 
 AS_OF = "2026-11-30T05:00:00Z"
@@ -31,7 +32,7 @@ def check(*arguments):
 
 
 def test_every_format_goes_where_it_is_told(place):
-    formats = ("text", "json", "markdown", "junit", "sarif", "gitlab", "html")
+    formats = ("text", "json", "markdown", "junit", "sarif", "gitlab", "html", "openmetrics")
     arguments = [part for name in formats for part in ("--report", f"{name}:out.{name}")]
     result = check(*arguments)
     assert (result.exit_code, result.stdout) == (3, "")
@@ -81,7 +82,7 @@ def test_a_link_goes_into_reports_for_people(place):
 def test_an_unknown_format_is_refused_with_those_there_are(place, report):
     result = check("--report", report)
     assert result.exit_code == 2
-    assert "there are github, gitlab, html, json, junit, markdown, sarif, text" in " ".join(result.output.split())
+    assert f"there are {', '.join(known_reports())}" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(

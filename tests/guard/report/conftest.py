@@ -26,53 +26,56 @@ class Decided:
         return find_report(name).render(self.record, self.context)
 
 
-@pytest.fixture
-def decided(folder) -> Callable[..., Decided]:
-    """The decision on what the folder holds now."""
-
-    def decide(policy: str | None = None) -> Decided:
-        text = policy or folder.policy
-        lines = {rule.id: rule.line for rule in load_policy(text).rules}
-        context = Context("policy.yaml", lines, load_evidence(folder.root), "https://ci.example/run/1")
-        return Decided(folder.decide(policy=text).record, context)
-
-    return decide
+def decision_on(folder, policy: str) -> Decided:
+    """The decision on what a folder holds now."""
+    lines = {rule.id: rule.line for rule in load_policy(policy).rules}
+    context = Context("policy.yaml", lines, load_evidence(folder.root), "https://ci.example/run/1")
+    return Decided(folder.decide(policy=policy).record, context)
 
 
 @pytest.fixture
-def promoted(folder, decided) -> Decided:
-    folder.both()
-    return decided()
+def decided(folder) -> Callable[[], Decided]:
+    """The decision on what the folder of a test holds now."""
+    return lambda: decision_on(folder, folder.policy)
 
 
-@pytest.fixture
-def rejected(folder, decided) -> Decided:
+@pytest.fixture(scope="session")
+def promoted(new_folder) -> Decided:
+    folder = new_folder().both()
+    return decision_on(folder, folder.policy)
+
+
+@pytest.fixture(scope="session")
+def rejected(new_folder) -> Decided:
     """40 answers lost of 60, and a latency that cannot be judged yet."""
-    folder.both().quality("candidate", [0.0] * 40 + [1.0] * 20)
-    return decided(folder.policy.replace("min_pass: 100", "min_pass: 340"))
+    folder = new_folder().both()
+    folder.quality("candidate", [0.0] * 40 + [1.0] * 20)
+    return decision_on(folder, folder.policy.replace("min_pass: 100", "min_pass: 340"))
 
 
-@pytest.fixture
-def unmeasured(folder, decided) -> Decided:
+@pytest.fixture(scope="session")
+def unmeasured(new_folder) -> Decided:
     """No quality evidence about the candidate."""
-    folder.both()
+    folder = new_folder().both()
     (folder.root / "quality-candidate.evidence.json").unlink()
-    return decided()
+    return decision_on(folder, folder.policy)
 
 
-@pytest.fixture
-def first(folder) -> Decided:
+@pytest.fixture(scope="session")
+def first(new_folder) -> Decided:
+    folder = new_folder()
     policy = load_policy(folder.policy + "bootstrap: true\n")
     return Decided(bootstrap(policy, candidate=DIGEST, **COMMON).record, Context())
 
 
-@pytest.fixture
-def rolled_back(folder) -> Decided:
+@pytest.fixture(scope="session")
+def rolled_back(new_folder) -> Decided:
+    folder = new_folder()
     decision = rollback(target=DIGEST, active=folder.candidate, policy_digest=DIGEST, reason="slow", **COMMON)
     return Decided(decision.record, Context())
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def hostile(rejected) -> Decided:
     """Every text that evidence or a policy can bring is an attack."""
     record = copy.deepcopy(dict(rejected.record))
@@ -94,7 +97,7 @@ def hostile(rejected) -> Decided:
     return Decided(record, Context(HOSTILE, lines, rejected.context.evidence, "https://x/" + HOSTILE))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def crowded(rejected) -> Decided:
     """More rules than any surface has room for; the one that fails comes last."""
     failing = next(rule for rule in rejected.record["rules"] if rule["outcome"] == "fail")

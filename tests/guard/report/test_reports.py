@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 
 import pytest
 
@@ -13,7 +14,7 @@ FOR_PEOPLE = ["text", "markdown", "junit", "sarif", "github", "html"]
 
 
 def test_each_module_is_a_format():
-    assert known_reports() == ("github", "gitlab", "html", "json", "junit", "markdown", "sarif", "text")
+    assert known_reports() == ("github", "gitlab", "html", "json", "junit", "markdown", "openmetrics", "sarif", "text")
 
 
 @pytest.mark.parametrize("name", ["", "_common", "plots", "../text", "os"])
@@ -41,7 +42,7 @@ def test_figures_reason_and_what_would_settle_it_are_on_every_surface(name, reje
     assert "about 190 more requests on each side needed" in shown
 
 
-@pytest.mark.parametrize("name", ["text", "markdown", "github", "gitlab"])
+@pytest.mark.parametrize("name", ["text", "markdown", "github", "gitlab", "openmetrics"])
 def test_nothing_from_evidence_begins_a_line_or_hides_itself(name, hostile):
     report = find_report(name)
     for render in (report.render, *report.files.values()):
@@ -61,3 +62,15 @@ def test_json_is_the_sealed_record(rejected):
 def test_gitlab_gets_variables(rejected):
     lines = rejected.report("gitlab").splitlines()
     assert lines == ["INFERCRANE_VERDICT=reject", f"INFERCRANE_DECISION={rejected.record['decision_id']}"]
+
+
+def test_metrics_are_numbers_by_rule(rejected):
+    lines = rejected.report("openmetrics").splitlines()
+    assert 'infercrane_rule_limit{rule="quality.basics"} -0.05' in lines
+    assert lines[-1] == "# EOF"
+    assert all(re.fullmatch(r'# .*|infercrane_rule_\w+\{rule="[\w.]+"\} \S+', line) for line in lines)
+
+
+def test_an_endless_figure_is_a_number_too(folder, decided):
+    folder.both().benchmark("candidate", folder.seconds(150), failed=60)
+    assert 'infercrane_rule_estimate{rule="benchmark.ttft_p95"} Inf' in decided().report("openmetrics").splitlines()

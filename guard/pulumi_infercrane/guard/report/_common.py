@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from pulumi_infercrane.guard.printable import one_line
 from pulumi_infercrane.guard.report import Context
 
 NOTHING = "-"
@@ -124,31 +125,11 @@ def figure(value: float | str | None) -> str:
     return one_line(value) if isinstance(value, str) else f"{value:.3g}"
 
 
-def short(digest: str) -> str:
-    """The first twelve hex digits."""
-    return one_line(digest).removeprefix("sha256:")[:12]
-
-
-def one_line(value: object) -> str:
-    """Text from evidence or policy that cannot leave its line: what does not print becomes an escape."""
-    text = str(value)
-    return text if text.isprintable() else "".join(_printable(character) for character in text)
-
-
-def _printable(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-
-
 def web_link(context: Context) -> str:
     """The link as a web address that cannot end early wherever it is written; empty when it is no web address."""
     if not context.link.startswith(("https://", "http://")):
         return ""
     return quote(one_line(context.link), safe=":/?=&%~,;+#")
-
-
-def clipped(text: str, most: int) -> str:
-    """At most `most` characters, with an ellipsis for the rest."""
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def fitting(lines: Sequence[str], most_bytes: int) -> Iterator[str]:

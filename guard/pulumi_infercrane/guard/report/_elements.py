@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from pulumi_infercrane.guard.report._common import one_line
+from pulumi_infercrane.guard.printable import one_line
 
 DEFINITIONS = (
     '<svg class="definitions" aria-hidden="true" focusable="false" width="0" height="0"><defs>'

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pulumi_infercrane.guard.printable import clipped, one_line
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
-from pulumi_infercrane.guard.report._common import Row, clipped, one_line, rows, worst_first
+from pulumi_infercrane.guard.report._common import Row, rows, worst_first
 from pulumi_infercrane.guard.report.markdown import page
 
 MOST_ANNOTATIONS = 10

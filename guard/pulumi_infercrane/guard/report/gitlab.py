@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pulumi_infercrane.guard.printable import one_line
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
-from pulumi_infercrane.guard.report._common import one_line
 
 
 def render(record: Mapping[str, Any], context: Context = RECORD_ALONE) -> str:

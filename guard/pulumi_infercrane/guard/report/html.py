@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
+from pulumi_infercrane.guard.printable import short
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
 from pulumi_infercrane.guard.report._common import (
     NOTHING,
@@ -16,7 +17,6 @@ from pulumi_infercrane.guard.report._common import (
     kinds_without_evidence,
     reasons,
     rows,
-    short,
     web_link,
     worst_first,
 )

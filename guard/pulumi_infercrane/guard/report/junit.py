@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from pulumi_infercrane.guard.printable import one_line
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
-from pulumi_infercrane.guard.report._common import Row, headline, kinds_without_evidence, one_line, reasons, rows
+from pulumi_infercrane.guard.report._common import Row, headline, kinds_without_evidence, reasons, rows
 
 _PACKAGE = "infercrane"
 
@@ -18,7 +19,7 @@ def render(record: Mapping[str, Any], context: Context = RECORD_ALONE) -> str:
     """The document. A decision without any rule has one case, so that no viewer takes nothing for success."""
     suites = [_suite(kind, record, context) for kind in _kinds(record)] or [_decision(record)]
     root = Element("testsuites", name=f"{_PACKAGE} {one_line(record['service'])}")
-    root.attrib |= _counts(suites)
+    root.attrib |= {name: count for name, count in _counts(suites).items() if name != "skipped"}
     root.extend(suites)
     indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode")
@@ -56,19 +57,22 @@ def _properties(record: Mapping[str, Any]) -> Element:
 
 
 def _rule_case(row: Row, context: Context) -> Element:
-    case = _case(row.kind, row.rule, context, row.rule)
+    case = _case(row.kind, row.rule)
+    text = "\n".join(_lines(row, context))
     if row.outcome == "fail":
-        SubElement(case, "failure", type=row.code, message=row.message).text = "\n".join(_lines(row))
+        SubElement(case, "failure", type=row.code, message=row.message).text = text
     elif row.outcome == "unknown":
-        SubElement(case, "error", type=row.code, message=row.message).text = "\n".join(_lines(row))
+        SubElement(case, "error", type=row.code, message=row.message).text = text
     else:
-        SubElement(case, "system-out").text = "\n".join(_lines(row))
+        SubElement(case, "system-out").text = text
     return case
 
 
-def _lines(row: Row) -> Iterator[str]:
+def _lines(row: Row, context: Context) -> Iterator[str]:
     yield row.reason
     yield row.figures
+    if row.rule in context.lines:
+        yield f"{one_line(context.policy)}:{context.lines[row.rule]}"
     if row.needs:
         yield f"what would settle it: {row.needs}"
     yield from row.notes
@@ -94,8 +98,5 @@ def _decision(record: Mapping[str, Any]) -> Element:
     return suite
 
 
-def _case(kind: str, name: str, context: Context = RECORD_ALONE, rule: str = "") -> Element:
-    case = Element("testcase", classname=f"{_PACKAGE}.{kind}", name=name, time="0")
-    if rule in context.lines:
-        case.attrib |= {"file": one_line(context.policy), "line": str(context.lines[rule])}
-    return case
+def _case(kind: str, name: str) -> Element:
+    return Element("testcase", classname=f"{_PACKAGE}.{kind}", name=name, time="0")

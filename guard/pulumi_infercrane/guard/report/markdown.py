@@ -4,17 +4,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pulumi_infercrane.guard.printable import clipped, one_line, short
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
 from pulumi_infercrane.guard.report._common import (
     Row,
-    clipped,
     fitting,
     headline,
     kinds_without_evidence,
-    one_line,
     reasons,
     rows,
-    short,
     web_link,
     worst_first,
 )

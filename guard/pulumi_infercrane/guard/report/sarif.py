@@ -9,8 +9,9 @@ from json import dumps
 from typing import Any
 from urllib.parse import quote
 
+from pulumi_infercrane.guard.printable import one_line
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
-from pulumi_infercrane.guard.report._common import Row, headline, one_line, rows, worst_first
+from pulumi_infercrane.guard.report._common import Row, headline, rows, worst_first
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {"fail": "error", "unknown": "warning"}

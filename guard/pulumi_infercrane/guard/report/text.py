@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pulumi_infercrane.guard.printable import one_line, short
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
-from pulumi_infercrane.guard.report._common import Row, headline, one_line, reasons, rows, short
+from pulumi_infercrane.guard.report._common import Row, headline, reasons, rows
 
 _COLUMNS = ("rule", "", "estimate", "[lo, hi]", "limit", "n", "outcome")
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pulumi_infercrane.guard import EvidenceSet, GuardError, Ledger, LedgerError, Policy
 from pulumi_infercrane.guard.canonical import canonical_bytes
-from pulumi_infercrane.guard.report._common import short
+from pulumi_infercrane.guard.printable import one_line, short
 from pulumi_infercrane.guard.verification import differences, recompute
 
 
@@ -26,7 +26,7 @@ class Checked:
 
     def lines(self) -> Iterator[str]:
         words = {
-            "impossible": f"cannot be computed again: {self.detail}",
+            "impossible": f"cannot be computed again: {one_line(self.detail)}",
             "not_computed": f"not computed again, {self.detail}",
         }
         yield f"{short(self.decision_id)}: {words.get(self.result, self.result)}"
