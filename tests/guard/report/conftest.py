@@ -76,6 +76,12 @@ def rolled_back(new_folder) -> Decided:
 
 
 @pytest.fixture(scope="session")
+def overridden(rolled_back) -> Decided:
+    reason = "override: on fire; see the incident (ordered by ann)"
+    return Decided({**rolled_back.record, "decision_type": "override", "reasons": [reason]}, Context())
+
+
+@pytest.fixture(scope="session")
 def hostile(rejected) -> Decided:
     """Every text that evidence or a policy can bring is an attack."""
     record = copy.deepcopy(dict(rejected.record))
@@ -104,3 +110,9 @@ def crowded(rejected) -> Decided:
     unknown = {**failing, "outcome": "unknown", "reasons": ["interval_straddles"]}
     many = [{**unknown, "rule": f"quality.task{index}", "detail": "x" * 400} for index in range(2000)]
     return Decided({**rejected.record, "rules": [*many, failing]}, rejected.context)
+
+
+@pytest.fixture(params=["promoted", "rejected", "unmeasured", "first", "rolled_back", "overridden", "hostile"])
+def any_decision(request) -> Decided:
+    """One of every type and verdict, and one full of attacks."""
+    return request.getfixturevalue(request.param)

@@ -9,7 +9,7 @@ import pytest
 from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.report import RECORD_ALONE, find_report, known_reports
 
-DECISIONS = ["promoted", "rejected", "unmeasured", "first", "rolled_back", "hostile"]
+DECISIONS = ["promoted", "rejected", "unmeasured", "first", "rolled_back", "overridden", "hostile"]
 FOR_PEOPLE = ["text", "markdown", "junit", "sarif", "github", "html"]
 
 
@@ -74,3 +74,13 @@ def test_metrics_are_numbers_by_rule(rejected):
 def test_an_endless_figure_is_a_number_too(folder, decided):
     folder.both().benchmark("candidate", folder.seconds(150), failed=60)
     assert 'infercrane_rule_estimate{rule="benchmark.ttft_p95"} Inf' in decided().report("openmetrics").splitlines()
+
+
+def test_only_what_a_rule_needs_is_shown_as_settling_it(overridden, rejected):
+    assert "→" not in overridden.report("text")
+    assert "see the incident" in overridden.report("html")
+    detail = "runs differ; pooled: ratio 1.2"
+    rule = {**rejected.record["rules"][0], "outcome": "unknown", "detail": detail, "needs": "measure again"}
+    record = {**rejected.record, "rules": [rule], "reasons": [f"benchmark: conflict: {detail}; measure again"]}
+    lines = find_report("text").render(record, RECORD_ALONE).splitlines()
+    assert lines[4:7] == ["because", f"  benchmark: conflict: {detail}", "      → measure again"]

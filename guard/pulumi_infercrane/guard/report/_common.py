@@ -106,8 +106,14 @@ def reasons(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What decided, first things first: reason, and what would settle it. Empty when a promotion passed."""
     if record["verdict"] == "promote" and record["decision_type"] == "promotion":
         return []
-    halves = (one_line(reason).partition("; ") for reason in record["reasons"])
-    return [(reason, needs) for reason, _, needs in halves]
+    known = {rule["needs"] for rule in record["rules"] if "needs" in rule}
+    return [_split(reason, known) for reason in record["reasons"]]
+
+
+def _split(reason: str, known: Iterable[str]) -> tuple[str, str]:
+    """A reason and what would settle it, which ends the line of a rule that has it."""
+    needs = next((needs for needs in known if reason.endswith(f"; {needs}")), "")
+    return one_line(reason.removesuffix(f"; {needs}") if needs else reason), one_line(needs)
 
 
 def kinds_without_evidence(record: Mapping[str, Any]) -> list[str]:

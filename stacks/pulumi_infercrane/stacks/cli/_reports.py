@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pulumi_infercrane.guard import EvidenceSet, GuardError, Policy
+from pulumi_infercrane.guard.files import write_whole
 from pulumi_infercrane.guard.report import Context, find_report, known_reports
 from pulumi_infercrane.stacks.cli._common import progress
 
@@ -98,7 +99,7 @@ def write_reports(record: Mapping[str, Any], context: Context, wanted: Sequence[
         report = find_report(one.format)
         text = report.render(record, context)
         if one.path:
-            write_whole(one.path, text.encode())
+            save(one.path, text.encode())
         elif text:
             click.echo(text)
         for variable, render in report.files.items():
@@ -117,14 +118,13 @@ def _append(variable: str, form: str, text: str) -> None:
         raise GuardError(f"{place} ({variable}): cannot be written: {error.strerror}") from error
 
 
-def write_whole(file: Path, data: bytes) -> None:
-    """Whole or not at all: a reader never sees half a file."""
-    temporary = file.with_name(file.name + ".new")
+def save(file: Path, text: bytes) -> None:
+    """Write a report, whole or not at all.
+
+    Raises:
+        GuardError: when it cannot be written.
+    """
     try:
-        with temporary.open("wb") as stream:
-            stream.write(data + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(file)
+        write_whole(file, text + b"\n")
     except OSError as error:
         raise GuardError(f"{file}: cannot be written: {error.strerror}") from error

@@ -29,9 +29,9 @@ from pulumi_infercrane.stacks.cli._reports import (
     check_places,
     context_of,
     report_option,
+    save,
     shown,
     write_reports,
-    write_whole,
 )
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
 from pulumi_infercrane.stacks.cli._verifying import Verified, verify_ledger, verify_record
@@ -109,7 +109,7 @@ def check(
         history=_history(ledger),
     )
     if out:
-        write_whole(out, decision.canonical)
+        save(out, decision.canonical)
     write_reports(decision.record, context_of(policy, policy_file, evidence, link), shown(reports, as_json))
     sys.exit(0 if exit_zero else VERDICT_EXIT_CODES[decision.verdict])
 
