@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from pulumi_infercrane.guard.printable import one_line
+from pulumi_infercrane.guard.report._common import NOTHING
 
 DEFINITIONS = (
     '<svg class="definitions" aria-hidden="true" focusable="false" width="0" height="0"><defs>'
@@ -72,11 +73,13 @@ def table(caption: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) 
 
 
 def _line(columns: Sequence[str], cells: Sequence[str]) -> str:
-    rest = "".join(
-        f'<td role="cell" data-label="{text(column)}">{cell}</td>'
-        for column, cell in zip(columns[1:], cells[1:], strict=True)
-    )
+    rest = "".join(_cell(column, cell) for column, cell in zip(columns[1:], cells[1:], strict=True))
     return f'<th scope="row" role="rowheader">{cells[0]}</th>{rest}'
+
+
+def _cell(column: str, cell: str) -> str:
+    kind = ' class="nothing"' if cell in (NOTHING, whole(NOTHING)) else ""
+    return f'<td role="cell"{kind} data-label="{text(column)}">{cell}</td>'
 
 
 def drawing(title: str, description: str, height: int, body: str, kind: str = "plot") -> str:

@@ -131,7 +131,7 @@ def _evidence(record: Mapping[str, Any], context: Context) -> Iterator[str]:
     problems = context.evidence.problem_lines if context.evidence else ()
     if not pieces and not problems:
         return
-    columns = ("evidence", "used", "kind", "side", "revision", "measured until", "why it does not count")
+    columns = ("evidence", "counts", "kind", "side", "revision", "measured until", "why it does not count")
     yield f"<section><h2>Evidence</h2>{table('Evidence seen', columns, (_piece(piece) for piece in pieces))}"
     if problems:
         yield f"<h3>Files that do not count</h3><ul>{''.join(f'<li>{text(line)}</li>' for line in problems)}</ul>"
@@ -142,7 +142,7 @@ def _piece(entry: Mapping[str, Any]) -> list[str]:
     known = [entry.get(key, NOTHING) for key in ("kind", "role")]
     revision = short(entry["revision"]) if "revision" in entry else NOTHING
     identifier = short(entry.get("evidence_id") or entry["sha256"])
-    used = "used" if entry["used"] else "not used"
+    used = "yes" if entry["used"] else "no"
     reasons_given = "; ".join(entry["reasons"]) or NOTHING
     cells = [identifier, used, *known, revision, entry.get("ended_at", NOTHING)]
     return [*(whole(cell) for cell in cells), text(reasons_given)]
