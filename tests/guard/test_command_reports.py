@@ -102,12 +102,22 @@ def test_two_documents_on_standard_output_are_refused(place, reports):
         ("--report", "json:./x", "--report", "text:x"),
         ("--out", "x", "--report", "json:evidence/../x"),
         ("--out", "policy.yaml"),
+        ("--report", "html:evidence/quality-candidate.evidence.json"),
     ],
 )
 def test_a_report_never_overwrites_an_input_or_another_report(place, reports):
-    before = (place / "policy.yaml").read_bytes()
+    before = {path: path.read_bytes() for path in place.rglob("*.*") if path.is_file()}
     assert check(*reports).exit_code == 2
-    assert (place / "policy.yaml").read_bytes() == before
+    assert {path: path.read_bytes() for path in place.rglob("*.*") if path.is_file()} == before
+
+
+def test_a_report_replaces_files_alone(place):
+    (place / "stdout").symlink_to("/dev/stdout")
+    for path in ("evidence", "/dev/null", "stdout"):
+        result = check("--report", f"junit:{path}")
+        assert result.exit_code == 2
+        assert "is a link or no file" in result.output
+    assert (place / "stdout").is_symlink()
 
 
 def test_reports_of_an_earlier_run_do_not_survive_one_that_came_to_nothing(place):

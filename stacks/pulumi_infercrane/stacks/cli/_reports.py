@@ -54,13 +54,19 @@ def shown(wanted: Sequence[Wanted], as_json: bool) -> tuple[Wanted, ...]:
     return (*wanted, Wanted("json", None)) if as_json else tuple(wanted) or (Wanted("text", None),)
 
 
-def check_places(wanted: Sequence[Wanted], as_json: bool, inputs: Iterable[Path | None], out: Path | None) -> None:
+def check_places(
+    wanted: Sequence[Wanted],
+    as_json: bool,
+    inputs: Iterable[Path | None],
+    out: Path | None = None,
+    evidence: Path | None = None,
+) -> None:
     """Refuse reports that would overwrite one another or an input, then remove those of an earlier run.
 
     What stands there afterwards is about this run, or is not there: nothing a pipeline could take for success.
 
     Raises:
-        click.UsageError: two documents on standard output, or one place for two things.
+        click.UsageError: two documents on standard output, or a place that is taken or no place for a report.
         GuardError: an earlier report cannot be removed.
     """
     on_output = [one for one in wanted if one.path is None]
@@ -68,11 +74,23 @@ def check_places(wanted: Sequence[Wanted], as_json: bool, inputs: Iterable[Path 
         raise click.UsageError("two reports on standard output: give all but one a path, as in --report json:out.json")
     written = [path for path in [out, *(one.path for one in wanted)] if path]
     taken = [path.resolve() for path in [*inputs, *written] if path]
-    twice = next((path for path in written if taken.count(path.resolve()) > 1), None)
-    if twice:
-        raise click.UsageError(f"{twice} is named twice: a report would overwrite it")
+    for path in written:
+        problem = _problem(path, taken, evidence)
+        if problem:
+            raise click.UsageError(f"{path} {problem}")
     for path in written:
         _remove(path)
+
+
+def _problem(path: Path, taken: Sequence[Path], evidence: Path | None) -> str:
+    """Why a report may not be written to a path; empty when it may."""
+    if taken.count(path.resolve()) > 1:
+        return "is named twice: a report would overwrite it"
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        return "is a link or no file: reports replace files (standard output is '-')"
+    if evidence and path.resolve().is_relative_to(evidence.resolve()):
+        return f"lies in the evidence folder {evidence}: reports have to be written elsewhere"
+    return ""
 
 
 def _remove(path: Path) -> None:

@@ -96,7 +96,7 @@ def check(
     Example:
       infercrane guard check --evidence evidence/ --policy policy.yaml --report text --report junit:guard.xml
     """
-    check_places(reports, as_json, (policy_file, ledger), out)
+    check_places(reports, as_json, (policy_file, ledger), out, folder)
     policy, evidence = _policy(policy_file), load_evidence(folder)
     decision = decide(
         policy,
@@ -126,7 +126,7 @@ def explain(file: Path, reports: tuple[Wanted, ...], as_json: bool) -> None:
     Example:
       infercrane guard explain decision.json
     """
-    check_places(reports, as_json, (file,), None)
+    check_places(reports, as_json, (file,))
     write_reports(_record(file), RECORD_ALONE, shown(reports, as_json))
 
 
