@@ -45,9 +45,10 @@ def test_the_ratio_interval_is_the_limit_of_resampling(q, n):
 
 
 def test_the_ratio_of_a_side_to_itself_spans_one():
-    values = [random.Random(5).lognormvariate(0, 0.3) for _ in range(200)]
+    source = random.Random(5)
+    values = [source.lognormvariate(0, 0.3) for _ in range(200)]
     ratio = statistics.quantile_ratio(values, values, 0.5)
-    assert ratio.lo <= ratio.estimate == 1.0 <= ratio.hi
+    assert ratio.lo < ratio.estimate == 1.0 < ratio.hi
 
 
 def test_failures_beyond_the_quantile_make_the_ratio_infinite():
@@ -128,3 +129,21 @@ def test_p_of_a_median_includes_the_limit_itself():
     ratio = statistics.paired_ratio([(1.0, 2.0)] * 9)
     assert (ratio.p_at_most(2.0), ratio.p_at_least(2.0)) == (1.0, 1.0)
     assert (ratio.p_at_most(1.9), ratio.p_at_least(2.1)) == (0.0, 0.0)
+
+
+def test_a_bound_is_a_ratio_that_was_measured():
+    source = random.Random(8)
+    baseline, candidate = ([source.lognormvariate(0, 0.5) for _ in range(60)] for _ in range(2))
+    ratio = statistics.quantile_ratio(baseline, candidate, 0.5)
+    ratios = {c / b for c in candidate for b in baseline}
+    assert {ratio.lo, ratio.hi} <= ratios
+    assert ratio.p_at_most(ratio.lo * (1 + 1e-12)) >= 0.05 > ratio.p_at_most(ratio.lo * (1 - 1e-12))
+    assert ratio.p_at_most(ratio.hi * (1 + 1e-12)) >= 0.95 > ratio.p_at_most(ratio.hi * (1 - 1e-12))
+
+
+def test_figures_of_a_coarse_clock_are_judged_as_quickly():
+    source = random.Random(4)
+    sides = [[math.ceil(40 * source.lognormvariate(0, 0.5)) / 1000 for _ in range(20_000)] for _ in range(2)]
+    ratio = statistics.quantile_ratio(*sides, 0.5)
+    assert len(ratio.baseline.values) < 10
+    assert ratio.lo <= ratio.estimate <= ratio.hi

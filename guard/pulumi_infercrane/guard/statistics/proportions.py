@@ -1,6 +1,7 @@
 """Shares of events: exact bounds of one, and the difference of two."""
 
 import math
+from functools import lru_cache
 
 from pulumi_infercrane.guard.statistics.intervals import (
     Difference,
@@ -11,6 +12,7 @@ from pulumi_infercrane.guard.statistics.intervals import (
 )
 
 
+@lru_cache(maxsize=256)
 def upper_bound(k: int, n: int, alpha: float = 0.05) -> float:
     """Clopper-Pearson upper bound of a proportion with k events in n trials."""
     if k >= n:

@@ -2,14 +2,16 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 
-from pulumi_infercrane.guard.statistics.intervals import Interval, bisect, normal_quantile
+from pulumi_infercrane.guard.statistics.intervals import Interval, normal_quantile
 
 _NEGLIGIBLE_DEVIATIONS = 9
+_HALVINGS = 14
+"""After which so few ratios are left that they are looked at one by one."""
 _GAUSS = (
     (0.0, 128 / 225),
     *((sign * math.sqrt(5 - 2 * math.sqrt(10 / 7)) / 3, (322 + 13 * math.sqrt(70)) / 900) for sign in (-1, 1)),
@@ -123,11 +125,13 @@ def paired_ratio(pairs: Sequence[tuple[float, float]], alpha: float = 0.05) -> P
 
 
 def _resampled(ordered: Sequence[float], q: float) -> Weighted:
-    """Distribution of the q-quantile when the sample is drawn again with replacement."""
+    """Distribution of the q-quantile when the sample is drawn again with replacement, over the distinct values."""
     n, rank = len(ordered), rank_of(q, len(ordered))
     reach = math.ceil(_NEGLIGIBLE_DEVIATIONS * math.sqrt(n * q * (1 - q))) + _NEGLIGIBLE_DEVIATIONS
     first, last = max(1, rank - reach), min(n, rank + reach)
-    return Weighted(ordered[first - 1 : last], _rank_distribution(n, rank, first, last))
+    values, cumulative = ordered[first - 1 : last], _rank_distribution(n, rank, first, last)
+    distinct = [i for i in range(len(values)) if i + 1 == len(values) or values[i] != values[i + 1]]
+    return Weighted([values[i] for i in distinct], [cumulative[i] for i in distinct])
 
 
 @lru_cache(maxsize=32)
@@ -167,13 +171,26 @@ def _ratio_quantile(baseline: Weighted, candidate: Weighted, share: float) -> fl
     if not numerators:
         return math.inf if share > 0 else 0.0
     low, high = numerators[0] / (2 * max([*denominators, numerators[0]])), 2 * numerators[-1] / baseline.values[0]
-    if _ratio_at_most(baseline, candidate, low) >= share:
+    below = _ratio_at_most(baseline, candidate, low)
+    if below >= share:
         return 0.0
     if _ratio_at_most(baseline, candidate, high) < share:
         return math.inf
-    span = math.log(high / low)
-    reached = bisect(lambda x: _ratio_at_most(baseline, candidate, low * math.exp(span * x)) >= share)
-    return low * math.exp(span * reached)
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        reached = _ratio_at_most(baseline, candidate, middle)
+        low, high, below = (low, middle, below) if reached >= share else (middle, high, reached)
+    between = sorted(_ratios(baseline, candidate, low, high))
+    reached_by = accumulate((chance for _, chance in between), initial=below)
+    return next((ratio for (ratio, _), p in zip(between, islice(reached_by, 1, None), strict=True) if p >= share), high)
+
+
+def _ratios(baseline: Weighted, candidate: Weighted, low: float, high: float) -> Iterator[tuple[float, float]]:
+    """Every ratio above `low`, up to `high`, with its chance."""
+    for value, chance in zip(candidate.values, candidate.chances, strict=True):
+        if value < math.inf:
+            for index in range(bisect_left(baseline.values, value / high), bisect_left(baseline.values, value / low)):
+                yield value / baseline.values[index], chance * baseline.chances[index]
 
 
 def _finite(side: Weighted) -> list[float]:
