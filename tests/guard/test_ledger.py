@@ -111,3 +111,15 @@ def test_nothing_is_added_to_a_broken_chain(ledger):
 def test_a_ledger_that_cannot_be_written_says_so(tmp_path):
     with pytest.raises(LedgerError, match="cannot be written"):
         Ledger(tmp_path / "missing" / "ledger.jsonl").append(record(1))
+
+
+def test_a_decision_is_found_again_at_its_offset(ledger):
+    appended = ledger.append(record(4))
+    assert [ledger.decision_at(entry.offset) for entry in ledger.entries()] == [record(n) for n in range(1, 5)]
+    assert ledger.decision_at(appended.offset) == record(4)
+
+
+@pytest.mark.parametrize("offset", [1, 10_000])
+def test_there_is_no_decision_elsewhere(ledger, offset):
+    with pytest.raises(LedgerError, match="changed while it was read"):
+        ledger.decision_at(offset)

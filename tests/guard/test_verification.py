@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pulumi_infercrane.guard import GuardError, bootstrap, load_evidence, load_policy, rollback
-from pulumi_infercrane.guard.verification import differences, recompute
+from pulumi_infercrane.guard import GuardError, Ledger, LedgerError, bootstrap, load_evidence, load_policy, rollback
+from pulumi_infercrane.guard.verification import Past, archive_of, differences, recompute
 
 DIGEST = "sha256:" + "0" * 64
 COMMON = {"service": "chat", "stack": "dev", "as_of": "2026-11-30T05:00:00Z"}
@@ -77,3 +77,43 @@ def test_differences_are_named_by_field():
         "rules[1].lo: 2 recorded, 3 computed",
         "verdict: 'promote' recorded, 'reject' computed",
     ]
+
+
+def test_an_archive_reads_what_one_record_saw(folder):
+    decision = folder.both().decide()
+    folder.quality("candidate", [0.0] * 60, name="later")
+    archive = archive_of(folder.root)
+    assert archive.holds(decision.record)
+    assert {item.path for item in archive.read(decision.record).items} == {
+        f"{kind}-{role}.evidence.json" for kind in ("benchmark", "quality") for role in ("candidate", "baseline")
+    }
+
+
+def test_an_archive_opens_no_file_before_it_is_asked(folder):
+    decision = folder.both().decide()
+    archive = archive_of(folder.root)
+    for path in folder.root.glob("*.jsonl"):
+        path.unlink()
+    assert [item.problem.code for item in archive.read(decision.record).items] == ["tampered"] * 4
+
+
+def test_an_archive_notices_what_is_missing(folder):
+    decision = folder.both().decide()
+    (folder.root / "quality-baseline.evidence.json").unlink()
+    archive = archive_of(folder.root)
+    assert not archive.holds(decision.record)
+    assert len(archive.read(decision.record).items) == 3
+
+
+def test_the_past_is_read_by_name(folder, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    first = folder.both().decide()
+    second = folder.decide(history=[first.record], as_of="2026-11-30T06:00:00Z")
+    past = Past(ledger)
+    for decision in (first, second):
+        past.add(ledger.append(decision.record))
+    assert past.read(second.record) == [first.record]
+    assert past.read(first.record) == []
+    ledger.path.write_bytes(b"")
+    with pytest.raises(LedgerError, match="changed while it was read"):
+        past.read(second.record)

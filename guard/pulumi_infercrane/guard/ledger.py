@@ -27,6 +27,8 @@ class LedgerEntry:
     prev: str
     decision: Mapping[str, Any]
     entry: str
+    offset: int
+    """Where the line begins in the file, in bytes."""
 
 
 class Ledger:
@@ -57,12 +59,27 @@ class Ledger:
         """
         if not self.path.exists():
             return
-        prev = ""
+        prev, offset = "", 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                entry = self._verified(line, number, prev)
-                prev = entry.entry
+                entry = self._verified(line, number, prev, offset)
+                prev, offset = entry.entry, offset + len(line)
                 yield entry
+
+    def decision_at(self, offset: int) -> Mapping[str, Any]:
+        """The decision of the entry that begins at a byte `entries` told; the chain is not verified again.
+
+        Raises:
+            LedgerError: when no entry begins there any more.
+        """
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            line = file.readline()
+        try:
+            decision: Mapping[str, Any] = parse(line)["decision"]
+        except (Inadmissible, LookupError, TypeError) as error:
+            raise LedgerError(f"{self.path}: the file changed while it was read") from error
+        return decision
 
     def _append(self, file: int, record: Mapping[str, Any]) -> LedgerEntry:
         last = next(iter(deque(self.entries(), maxlen=1)), None)
@@ -71,13 +88,14 @@ class Ledger:
         seq, prev = (last.seq + 1, last.entry) if last else (1, "")
         body = {"schema": SCHEMA, "seq": seq, "prev": prev, "decision": dict(record)}
         entry = digest(body)
+        offset = os.fstat(file).st_size
         _write_all(file, canonical_bytes({**body, "entry": entry}) + b"\n")
         os.fsync(file)
         if last is None:
             _sync_folder(self.path.parent)
-        return LedgerEntry(seq, prev, dict(record), entry)
+        return LedgerEntry(seq, prev, dict(record), entry, offset)
 
-    def _verified(self, line: bytes, number: int, prev: str) -> LedgerEntry:
+    def _verified(self, line: bytes, number: int, prev: str, offset: int) -> LedgerEntry:
         if not line.endswith(b"\n"):
             raise self._broken(number, "the line is cut off, a write was interrupted; delete this last line")
         try:
@@ -87,7 +105,7 @@ class Ledger:
         if not isinstance(value, dict) or value.get("schema") != SCHEMA or not isinstance(value.get("decision"), dict):
             raise self._broken(number, f"not an entry of {SCHEMA}; restore the file from a backup")
         self._check_chain(value, number, prev)
-        return LedgerEntry(value["seq"], value["prev"], value["decision"], value["entry"])
+        return LedgerEntry(value["seq"], value["prev"], value["decision"], value["entry"], offset)
 
     def _check_chain(self, value: Mapping[str, Any], number: int, prev: str) -> None:
         if value.get("entry") != digest({key: part for key, part in value.items() if key != "entry"}):

@@ -1,14 +1,67 @@
-"""Computing a recorded decision again, from the policy and the evidence it names."""
+"""Computing recorded decisions again, from the policy and the evidence they name.
+
+A ledger may hold more than fits into memory: of evidence and earlier decisions only their places are kept, and they are
+read when a decision asks for them.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pulumi_infercrane.guard.decision import Decision, bootstrap, decide, rollback
 from pulumi_infercrane.guard.errors import GuardError
-from pulumi_infercrane.guard.evidence.folder import EvidenceSet
+from pulumi_infercrane.guard.evidence.folder import EvidenceReference, EvidenceSet, load_evidence, reference_folder
+from pulumi_infercrane.guard.ledger import Ledger, LedgerEntry
 from pulumi_infercrane.guard.overrides import override, override_from
 from pulumi_infercrane.guard.policy import Policy
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The evidence of a folder, unread: paths of its envelopes by their sha256."""
+
+    root: Path
+    paths: Mapping[str, Sequence[str]]
+
+    def holds(self, record: Mapping[str, Any]) -> bool:
+        """Whether every piece a record saw is still there."""
+        return all(entry["sha256"] in self.paths for entry in record["evidence"])
+
+    def read(self, record: Mapping[str, Any]) -> EvidenceSet:
+        """The pieces a record saw, as far as they are still there."""
+        wanted = {entry["sha256"] for entry in record["evidence"]}
+        found = [EvidenceReference(path, sha256) for sha256 in wanted for path in self.paths.get(sha256, ())]
+        return load_evidence(self.root, found)
+
+
+def archive_of(root: Path) -> Archive:
+    """Find the envelopes below a folder.
+
+    Raises:
+        EvidenceError: when the folder or an envelope cannot be read.
+    """
+    paths: dict[str, list[str]] = {}
+    for reference in reference_folder(root):
+        paths.setdefault(reference.sha256, []).append(reference.path)
+    return Archive(root, paths)
+
+
+@dataclass(frozen=True)
+class Past:
+    """The decisions of a ledger up to here, unread: where each one is."""
+
+    ledger: Ledger
+    offsets: dict[str, int] = field(default_factory=dict)
+
+    def add(self, entry: LedgerEntry) -> None:
+        self.offsets[str(entry.decision.get("decision_id"))] = entry.offset
+
+    def read(self, record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The earlier decisions a record names, as far as they are in the ledger."""
+        named = [self.offsets[name] for name in record.get("history", ()) if name in self.offsets]
+        return [self.ledger.decision_at(offset) for offset in named]
 
 
 def recompute(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pulumi_infercrane.guard import EvidenceSet, GuardError, Ledger, LedgerError, Policy
 from pulumi_infercrane.guard.canonical import canonical_bytes
 from pulumi_infercrane.guard.printable import one_line, short
-from pulumi_infercrane.guard.verification import differences, recompute
+from pulumi_infercrane.guard.verification import Archive, Past, differences, recompute
 
 
 @dataclass(frozen=True)
@@ -79,25 +79,21 @@ def verify_record(
     return Checked(name, "different", differences=tuple(differences(record, again.record)))
 
 
-def verify_ledger(file: Path, policy: Policy, evidence: EvidenceSet) -> Verified:
+def verify_ledger(file: Path, policy: Policy, archive: Archive) -> Verified:
     """The chain, and every decision made with this policy whose evidence is still there."""
-    history: list[Mapping[str, Any]] = []
-    checked: list[Checked] = []
+    past, checked = Past(Ledger(file)), list[Checked]()
     try:
-        for entry in Ledger(file).entries():
-            checked.append(_verify_entry(entry.decision, policy, evidence, history))
-            history.append(entry.decision)
+        for entry in past.ledger.entries():
+            checked.append(_verify_entry(entry.decision, policy, archive, past))
+            past.add(entry)
     except LedgerError as error:
-        return Verified(tuple(checked), len(history), str(error))
-    return Verified(tuple(checked), len(history))
+        return Verified(tuple(checked), len(checked), str(error))
+    return Verified(tuple(checked), len(checked))
 
 
-def _verify_entry(
-    record: Mapping[str, Any], policy: Policy, evidence: EvidenceSet, history: Sequence[Mapping[str, Any]]
-) -> Checked:
-    here = {item.sha256 for item in evidence.items}
+def _verify_entry(record: Mapping[str, Any], policy: Policy, archive: Archive, past: Past) -> Checked:
     if record["policy_digest"] != policy.digest:
         return Checked(record["decision_id"], "not_computed", "it was made with another policy")
-    if any(piece["sha256"] not in here for piece in record["evidence"]):
+    if not archive.holds(record):
         return Checked(record["decision_id"], "not_computed", "its evidence is not here")
-    return verify_record(record, policy, evidence, history)
+    return verify_record(record, policy, archive.read(record), past.read(record))

@@ -22,6 +22,7 @@ from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.report import RECORD_ALONE
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.guard.times import format_time
+from pulumi_infercrane.guard.verification import archive_of
 from pulumi_infercrane.stacks.cli import _guard_trust
 from pulumi_infercrane.stacks.cli._common import print_json
 from pulumi_infercrane.stacks.cli._reports import (
@@ -147,11 +148,12 @@ def verify(file: Path, folder: Path, policy_file: Path, ledger: Path | None, as_
     Example:
       infercrane guard verify decision.json --evidence evidence/ --policy policy.yaml
     """
-    policy, evidence = _policy(policy_file), load_evidence(folder)
+    policy, archive = _policy(policy_file), archive_of(folder)
     if _is_ledger(file):
-        verified = verify_ledger(file, policy, evidence)
+        verified = verify_ledger(file, policy, archive)
     else:
-        verified = Verified((verify_record(_record(file), policy, evidence, _history(ledger)),))
+        record = _record(file)
+        verified = Verified((verify_record(record, policy, archive.read(record), _history(ledger)),))
     if as_json:
         print_json(verified.document())
     else:
@@ -200,9 +202,11 @@ def _record(file: Path) -> Mapping[str, Any]:
 
 
 def _is_ledger(file: Path) -> bool:
-    first, _, _ = _read(file).partition(b"\n")
     try:
-        value = parse(first)
+        with file.open("rb") as lines:
+            value = parse(lines.readline().rstrip(b"\n"))
+    except OSError as error:
+        raise GuardError(f"{file}: cannot be read: {error.strerror}") from error
     except Inadmissible:
         return file.suffix == ".jsonl"
     return isinstance(value, dict) and value.get("schema") == "infercrane.ledger/v1"
