@@ -5,14 +5,16 @@ none. What goes where is derived from a key by hash.
 """
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import Any
 
 from pulumi_infercrane.guard.evidence.records import Benchmark, Quality, Record, Requests
 
-BLOCK = 20
-"""Requests dealt together."""
+LARGEST_BLOCK = 20
+FEWEST_BLOCKS = 10
 
 
 def can_be_dealt(record: Record) -> bool:
@@ -21,7 +23,7 @@ def can_be_dealt(record: Record) -> bool:
 
 
 def deal(one: Record, other: Record, key: str) -> tuple[Record, Record]:
-    """Two records as large as the two given, together holding the same requests or answers.
+    """Two records about as large as the two given, together holding the same requests or answers.
 
     Raises:
         TypeError: when they are of different kinds, or `can_be_dealt` is not true of them.
@@ -43,8 +45,11 @@ def _deal_requests(one: Requests, other: Requests, key: str) -> tuple[Requests, 
 
 
 def _blocks(requests: Requests) -> Iterator[Requests]:
-    for start in range(0, len(requests), BLOCK):
-        yield Requests(*(column[start : start + BLOCK] for column in _columns(requests)))
+    """Of about one size, so that the sides become as large as the runs were."""
+    n = len(requests)
+    number = max(min(FEWEST_BLOCKS, n), math.ceil(n / LARGEST_BLOCK))
+    for start, end in pairwise(n * index // number for index in range(number + 1)):
+        yield Requests(*(column[start:end] for column in _columns(requests)))
 
 
 def _joined(blocks: Sequence[Requests]) -> Requests:
