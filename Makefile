@@ -2,7 +2,7 @@
 # What is downloaded or built is kept in $(CACHE), outside the checkout.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo clean-demo test unit bench lint engine runtimes browser
+.PHONY: help setup demo clean-demo test unit bench simulate lint engine runtimes browser
 
 CACHE := $(or $(INFERCRANE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pulumi-infercrane)
 OWN_UV := $(CACHE)/uv/bin/uv
@@ -50,8 +50,11 @@ endif
 unit: setup ## run the fast tests only
 	@$(RUN)pytest -n auto --dist loadfile -m "$(FAST)" $(ARGS)
 
-bench: setup engine ## measure the router, the provider process and the command line, as ratios
+bench: setup engine ## measure the router, the provider process, the command line and the guard, as ratios
 	@$(RUN)python benchmarks/run.py
+
+simulate: setup ## judge drawn evidence whose truth is known (about 4 minutes); rewrites docs/simulation.md
+	@$(RUN)python -m benchmarks.simulate
 
 lint: setup ## check style and types
 	@$(RUN)ruff check

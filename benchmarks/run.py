@@ -5,8 +5,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import command_line, router
+from benchmarks import command_line, guard, router
 
 if __name__ == "__main__":
+    guard.main()
     command_line.main()
     router.main()

@@ -6,12 +6,10 @@ from array import array
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from benchmarks.simulate.situations import Bools, Load, Pairs, Run
 from pulumi_infercrane.guard import EvidenceSet, LoadedEvidence, Policy, decide, load_policy, seal
-from pulumi_infercrane.guard.canonical import digest_bytes
-from pulumi_infercrane.guard.evidence.envelope import Envelope, parse_envelope
+from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.records import Answer, Benchmark, Quality, Record, Requests
 from tests.guard.conftest import AS_OF, DIGEST, Folder
 
@@ -41,9 +39,9 @@ def of_pairs(situation: Pairs, baseline: Bools, candidate: Bools) -> str:
 
 def _verdict(policy: Policy, kind: str, n: int, sides: Mapping[str, Sequence[Record]]) -> str:
     items = tuple(
-        LoadedEvidence(envelope.primary.path, digest, (), envelope, record)
+        LoadedEvidence(envelope.primary.path, envelope.evidence_id, envelope=envelope, record=record)
         for role, records in sides.items()
-        for record, (envelope, digest) in zip(records, _envelopes(kind, role, n, len(records)), strict=True)
+        for record, envelope in zip(records, _envelopes(kind, role, n, len(records)), strict=True)
     )
     subjects = FOLDER.candidate, FOLDER.baseline
     asked = {"service": "drawn", "stack": "dev", "as_of": AS_OF}
@@ -57,15 +55,10 @@ def _policy(kind: str, rules: tuple[str, ...]) -> Policy:
 
 
 @lru_cache(maxsize=64)
-def _envelopes(kind: str, role: str, n: int, runs: int) -> tuple[tuple[Envelope, str], ...]:
+def _envelopes(kind: str, role: str, n: int, runs: int) -> tuple[Envelope, ...]:
     names = [f"{role}-{number}" for number in range(runs)]
-    return tuple(_envelope(FOLDER.envelope(kind, role, name, name.encode(), SCENARIO, n)) for name in names)
-
-
-def _envelope(document: dict[str, Any]) -> tuple[Envelope, str]:
-    sealed = seal(document)
-    data = json.dumps(sealed).encode()
-    return parse_envelope(sealed, data), digest_bytes(data)
+    documents = [FOLDER.envelope(kind, role, name, name.encode(), SCENARIO, n) for name in names]
+    return tuple(Envelope.model_validate_json(json.dumps(seal(document))) for document in documents)
 
 
 def _benchmark(run: Run) -> Benchmark:

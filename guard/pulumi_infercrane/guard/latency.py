@@ -121,5 +121,7 @@ def _runs_disagree(sides: Sides, spec: Quantile, min_compute: int, alpha: float)
 
 
 def _disagree(members: Sequence[Member], spec: Quantile, min_compute: int, alpha: float) -> bool:
+    if len(members) < 2:
+        return False
     runs = [pooled_seconds([member], spec.metric) for member in members]
     return disagree([statistics.quantile_interval(run, spec.q, alpha) for run in runs if len(run) >= min_compute])
