@@ -1,7 +1,6 @@
 """Ratios over repeated runs: the only interval that sees the noise between runs."""
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,6 +44,6 @@ def repeated_ratio(baseline: Sequence[float], candidate: Sequence[float], alpha:
         raise ValueError(f"{runs} baseline and {len(candidate)} candidate runs: pairs of at least {FEWEST_RUNS} needed")
     logs = sorted(math.log(c / b) for b, c in zip(baseline, candidate, strict=True))
     mean = math.fsum(logs) / runs
-    log_se = statistics.stdev(logs, mean) / math.sqrt(runs)
+    log_se = math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / (runs - 1) / runs)
     half = student_quantile(alpha, runs - 1) * log_se
     return Repeated(math.exp(mean), math.exp(mean - half), math.exp(mean + half), log_se, runs)

@@ -1,6 +1,9 @@
-"""`infercrane guard noise`: how much of what a policy judges is chance."""
+"""`infercrane guard noise`: how much of what a policy judges is chance.
 
-import asyncio
+Every `infercrane guard` command loads this module; what only measuring needs is imported when it measures.
+"""
+
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +15,6 @@ from pulumi_infercrane.guard import EvidenceSet, GuardError, Policy, load_eviden
 from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.collect import Target, find
 from pulumi_infercrane.guard.noise import Noise, RuleNoise, noise_of
-from pulumi_infercrane.stacks.cli._common import print_json, progress_of
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
 
 _File = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -58,7 +60,7 @@ def noise(
     revision = revision or _measured_twice(evidence)
     found = noise_of(policy, evidence, revision)
     if as_json:
-        print_json(_document(found, revision))
+        click.echo(json.dumps(_document(found, revision), indent=2))
     else:
         click.echo("\n".join(_lines(found, policy, revision)))
 
@@ -81,6 +83,10 @@ def _endpoint(url: str, model: str) -> Target:
 
 
 def _measure_twice(target: Target, folder: Path, given: Mapping[str, float]) -> None:
+    import asyncio
+
+    from pulumi_infercrane.stacks.cli._common import progress_of
+
     collector = find("benchmark")
     plan = collector.plan(given)
     with progress_of("noise") as show:
