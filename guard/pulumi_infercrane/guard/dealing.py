@@ -13,8 +13,9 @@ from typing import Any
 
 from pulumi_infercrane.guard.evidence.records import Benchmark, Quality, Record, Requests
 
-LARGEST_BLOCK = 20
-FEWEST_BLOCKS = 10
+USUAL_BLOCK = 20
+FEWEST_BLOCKS, MOST_BLOCKS = 10, 200
+"""Of a run: enough to deal in many ways, and no more."""
 
 
 def can_be_dealt(record: Record) -> bool:
@@ -47,7 +48,7 @@ def _deal_requests(one: Requests, other: Requests, key: str) -> tuple[Requests, 
 def _blocks(requests: Requests) -> Iterator[Requests]:
     """Of about one size, so that the sides become as large as the runs were."""
     n = len(requests)
-    number = max(min(FEWEST_BLOCKS, n), math.ceil(n / LARGEST_BLOCK))
+    number = min(n, max(FEWEST_BLOCKS, min(MOST_BLOCKS, math.ceil(n / USUAL_BLOCK))))
     for start, end in pairwise(n * index // number for index in range(number + 1)):
         yield Requests(*(column[start:end] for column in _columns(requests)))
 

@@ -158,7 +158,8 @@ class _Formed:
     def enough(self, relative: bool) -> float:
         """The interval narrows with the root of n; half of it must fit between the truth and the limit.
 
-        The truth is that both sides are equal; under an absolute limit, it is the estimate.
+        The truth is that both sides are equal; under an absolute limit, it is the estimate. As long as nothing happened
+        at all, neither a failure nor a changed answer, the interval narrows with n itself.
         """
         low, high = self.interval.lo, self.interval.hi
         if self.ratio:
@@ -167,6 +168,8 @@ class _Formed:
             half, room = (high - low) / 2, self.limit - (0.0 if relative else self.interval.estimate)
         if not room or not math.isfinite(half) or (not relative and room < 0):
             return math.inf
+        if self.interval.estimate == 0:
+            return self.n * (high / room if room > 0 else low / room)
         return self.n * (half * _WITH_POWER / room) ** 2
 
 
