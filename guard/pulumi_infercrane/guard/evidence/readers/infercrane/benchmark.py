@@ -6,12 +6,12 @@ A hundred thousand lines are nothing unusual: they go into columns one by one an
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as with_default
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.fields import MAX_EXACT, field, number
+from pulumi_infercrane.guard.evidence.fields import MAX_EXACT, bad, field, number, optional_count, optional_number
 from pulumi_infercrane.guard.evidence.records import Benchmark, Column, Requests
 from pulumi_infercrane.guard.reasons import Inadmissible
 
@@ -22,6 +22,7 @@ TOLERATED_SUM_SHARE = 0.10
 _LATENCIES = ("ttft_s", "tpot_s", "e2e_s")
 _COUNTS = ("in_tokens", "out_tokens")
 _FIGURES = (*_LATENCIES, *_COUNTS)
+_USUAL = (float, float, float, int, int)
 
 
 def read(header: Mapping[str, Any], lines: Iterator[tuple[int, dict[str, Any]]]) -> Benchmark:
@@ -76,10 +77,8 @@ def _append(rows: _Rows, line: dict[str, Any], line_number: int) -> None:
         rows.token_sources.add(field(line, "token_source", str, f"line {line_number}"))
     if outcome != "complete":
         return rows.fail(outcome)
-    if "e2e_s" not in line or "ttft_s" not in line:
-        raise Inadmissible("bad_value", f"line {line_number}: a complete request without ttft_s or e2e_s")
-    values = [_number(line, name, line_number) for name in _FIGURES]
-    if any(not 0 < value <= MAX_LATENCY_S for value in values[:3] if value == value):
+    values = _figures(line, line_number)
+    if any(value <= 0 or value > MAX_LATENCY_S for value in values[:3]):  # false for NaN
         return rows.fail("bad_value")
     rows.ok.append(1)
     for column, value in zip(rows.columns.values(), values, strict=True):
@@ -87,15 +86,23 @@ def _append(rows: _Rows, line: dict[str, Any], line_number: int) -> None:
     return None
 
 
-def _number(line: dict[str, Any], name: str, line_number: int) -> float:
-    """NaN when the request has no such figure."""
-    value = line.get(name, math.nan)
-    kind = type(value)
-    if name in _COUNTS and not (kind is int and 0 <= value <= MAX_EXACT) and name in line:
-        raise Inadmissible("bad_value", f"line {line_number}: {name} is not a count")
-    if kind is not float and (kind is not int or abs(value) > MAX_EXACT):
-        raise Inadmissible("bad_value", f"line {line_number}: {name} is not a number")
-    return float(value)
+def _figures(line: dict[str, Any], line_number: int) -> Sequence[float]:
+    """The figures of a complete request in the order of the columns; NaN for one it does not have."""
+    values: tuple[Any, ...] = tuple(map(line.get, _FIGURES))
+    if tuple(map(type, values)) == _USUAL and min(values[3:]) >= 0 and max(values) <= MAX_EXACT:
+        return values  # nearly every line is like this; what follows is for the others
+    if "e2e_s" not in line or "ttft_s" not in line:
+        raise Inadmissible("bad_value", f"line {line_number}: a complete request without ttft_s or e2e_s")
+    where = f"line {line_number}"
+    latencies = [optional_number(line, name, where) for name in _LATENCIES]
+    counts = [_count(line, name, where) for name in _COUNTS]
+    return [math.nan if value is None else value for value in (*latencies, *counts)]
+
+
+def _count(line: dict[str, Any], name: str, where: str) -> float | None:
+    if type(line.get(name)) is float:
+        raise bad(where, f"{name} is not a count")
+    return optional_count(line, name, where)
 
 
 def _closed_loop(header: Mapping[str, Any]) -> str:
