@@ -69,8 +69,10 @@ def test_a_subject_belongs_to_its_revision() -> None:
 
 
 def test_collectors_are_found_by_kind() -> None:
-    assert kinds() == ("benchmark", "quality")
-    with pytest.raises(CollectError, match="'tarot' cannot be measured, only benchmark, quality"):
+    assert kinds() == ("benchmark", "cost", "quality", "reliability", "replay")
+    with pytest.raises(
+        CollectError, match="'tarot' cannot be measured, only benchmark, cost, quality, reliability, replay"
+    ):
         find("tarot")
 
 

@@ -14,7 +14,7 @@ def ask(scripted: StartScripted):
     async def ask(*steps: Step, patience: Patience | None = None) -> Answer:
         server = await scripted(script=lambda number, body: steps)
         async with stream.open_session() as session:
-            return await stream.ask(session, server.url, Chat("chat", "hello", 8), patience)
+            return await stream.ask(session, server.url, Chat("chat", stream.prompt("hello", 8)), patience)
 
     return ask
 
@@ -124,14 +124,16 @@ async def test_unreadable_event(ask) -> None:
 async def test_http_status(scripted: StartScripted) -> None:
     server = await scripted(status=503)
     async with stream.open_session() as session:
-        assert await stream.ask(session, server.url, Chat("chat", "x", 1)) == Answer("http_error", error="503")
+        assert await stream.ask(session, server.url, Chat("chat", stream.prompt("x", 1))) == Answer(
+            "http_error", error="503"
+        )
 
 
 async def test_nobody_listens(scripted: StartScripted) -> None:
     server = await scripted()
     await server.stop()
     async with stream.open_session() as session:
-        assert (await stream.ask(session, server.url, Chat("chat", "x", 1))).outcome == "connect_failed"
+        assert (await stream.ask(session, server.url, Chat("chat", stream.prompt("x", 1)))).outcome == "connect_failed"
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------
@@ -156,7 +158,26 @@ async def test_odd_events_are_passed_over(ask, odd: str) -> None:
 async def test_only_fields_of_the_schema_are_sent(scripted: StartScripted) -> None:
     server = await scripted()
     async with stream.open_session() as session:
-        await stream.ask(session, server.url, Chat("chat", "hello", 8))
+        await stream.ask(session, server.url, Chat("chat", stream.prompt("hello", 8)))
     expected = {"model", "messages", "max_tokens", "temperature", "stream", "stream_options"}
     assert set(server.asked[0]) == expected
     assert json.dumps(server.asked[0]["temperature"]) == "0"
+
+
+# --- tool calls -------------------------------------------------------------------------------------------------
+
+
+def call(index: int, **function: str) -> bytes:
+    return delta(tool_calls=[{"index": index, "function": function}])
+
+
+async def test_tool_calls_are_put_together_from_their_pieces(ask) -> None:
+    pieces = call(0, name="find", arguments='{"a"'), call(1, name="stop"), call(0, arguments=": 1}")
+    answer = await ask(ROLE, *pieces, finish("tool_calls"))
+    assert answer.tool_calls == (("find", '{"a": 1}'), ("stop", ""))
+    assert answer.text == ""
+
+
+async def test_what_is_no_tool_call_is_none(ask) -> None:
+    answer = await ask(delta(tool_calls="soon"), delta(tool_calls=[7]), delta(content="a"), finish())
+    assert answer.tool_calls == ()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pulumi_infercrane.guard.collect.load import Comparison, Side
@@ -34,8 +35,9 @@ def write_evidence(
     comparison: Comparison,
     scenario: Mapping[str, Any],
     findings: Mapping[str, Findings],
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Path]:
-    """Write both sides below `out` and return the envelopes; `findings` is by role.
+    """Write all sides below `out` and return the envelopes; `findings` is by role, `more` are further envelope fields.
 
     The envelopes come last, when everything they vouch for is on disk.
 
@@ -45,7 +47,11 @@ def write_evidence(
     try:
         raw = {role: _write_raw(out, kind, role, side, comparison, findings[role]) for role, side in comparison.sides}
         return [
-            _write_envelope(raw[role], kind, role, side, comparison, scenario, len(findings[role].records))
+            _write_envelope(
+                raw[role],
+                kind,
+                {**_envelope(raw[role], kind, role, side, comparison, scenario, len(findings[role].records)), **more},
+            )
             for role, side in comparison.sides
         ]
     except OSError as error:
@@ -68,10 +74,10 @@ def _write_raw(out: Path, kind: str, role: str, side: Side, comparison: Comparis
     return path
 
 
-def _write_envelope(
+def _envelope(
     raw: Path, kind: str, role: str, side: Side, comparison: Comparison, scenario: Mapping[str, Any], planned: int
-) -> Path:
-    envelope = {
+) -> dict[str, Any]:
+    return {
         "schema": "infercrane.evidence/v1",
         "kind": kind,
         "role": role,
@@ -84,6 +90,9 @@ def _write_envelope(
         "run": {"group": comparison.id, "ordinal": 1, "of": 1},
         "probes": {"before": side.before, "after": side.after},
     }
+
+
+def _write_envelope(raw: Path, kind: str, envelope: dict[str, Any]) -> Path:
     path = raw.with_name(raw.name.removesuffix(f".{kind}.jsonl") + ".evidence.json")
     write_whole(path, json.dumps(seal(envelope), indent=2).encode() + b"\n")
     return path

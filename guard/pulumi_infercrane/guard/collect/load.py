@@ -1,14 +1,15 @@
 """The same load on two replicas, in turn: whatever else the machine does hits both sides alike.
 
 Requests go in blocks, candidate and baseline alternating as ABBA. Within a block the load is a closed loop:
-`concurrency` requests are under way, and the next one starts when one ends.
+`concurrency` requests are under way, and the next one starts when one ends. A block that both sides have finished is
+kept: a run that is interrupted goes on behind it.
 """
 
 import asyncio
 import math
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import repeat
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 
+from pulumi_infercrane.guard.collect.journal import Journal
 from pulumi_infercrane.guard.collect.probes import probe, require_serving
 from pulumi_infercrane.guard.collect.stream import Answer, Chat, ask, open_session
 from pulumi_infercrane.guard.collect.target import CollectError, Progress, Target
@@ -29,21 +31,10 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True)
 class Question:
-    """One request of the load; both sides get it once, under the same id."""
+    """One request of the load, without the model's name; both sides get it once, under the same id."""
 
     id: str
-    prompt: str
-
-
-@dataclass(frozen=True)
-class Load:
-    """How the questions are asked. Answers to `warmup` are thrown away."""
-
-    questions: Sequence[Question]
-    warmup: Sequence[Question]
-    max_tokens: int
-    concurrency: int
-    max_seconds: float
+    fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -56,22 +47,42 @@ class Measured:
     answer: Answer
 
 
+Describe = Callable[[Measured, Measured | None], Mapping[str, Any]]
+"""The line about an answer. The second is the baseline's answer to the same question, for a line of the candidate."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """How the questions are asked, and what is kept of the answers. Answers to `warmup` are thrown away."""
+
+    questions: Sequence[Question]
+    warmup: Sequence[Question]
+    concurrency: int
+    describe: Describe
+    max_seconds: float
+    """For this call."""
+    paid_seconds: float = math.inf
+    """For all calls together: what the money allowed for it pays for."""
+
+
 @dataclass
 class Side:
-    """One replica with what was measured on it."""
+    """One replica with what was measured on it, in the order of the questions."""
 
     target: Target
     before: dict[str, Any] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
-    measured: list[Measured] = field(default_factory=list)
+    records: list[Mapping[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    """How long the load was on this side."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both sides of one run, complete; answers in the order of the questions."""
+    """The sides of one run, complete; a soak has only a candidate."""
 
     candidate: Side
-    baseline: Side
+    baseline: Side | None
     started_at: datetime
     ended_at: datetime
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -80,32 +91,35 @@ class Comparison:
     @property
     def sides(self) -> tuple[tuple[str, Side], ...]:
         """By role, candidate first."""
-        return ("candidate", self.candidate), ("baseline", self.baseline)
+        baseline = (("baseline", self.baseline),) if self.baseline else ()
+        return ("candidate", self.candidate), *baseline
 
 
-async def compare(candidate: Target, baseline: Target, load: Load, progress: Progress) -> Comparison:
-    """Put the load on both replicas.
+async def compare(candidate: Target, baseline: Target, load: Load, progress: Progress, journal: Journal) -> Comparison:
+    """Put the load on both replicas, or what the journal says is left of it.
 
     Raises:
-        CollectError: when a replica cannot be reached at the start, or the run is not over after `max_seconds`.
+        CollectError: when a replica cannot be reached at the start, or the run is not over when time or money is.
     """
-    run = _Run(Side(candidate), Side(baseline), load, progress)
+    run = _Run({"candidate": Side(candidate), "baseline": Side(baseline)}, load, progress, journal)
+    spent = sum(sum(block["seconds"].values()) for block in journal.blocks)
     try:
-        async with asyncio.timeout(load.max_seconds), open_session() as session:
+        async with asyncio.timeout(min(load.max_seconds, load.paid_seconds - spent)), open_session() as session:
             return await run.carry_out(session)
     except TimeoutError as error:
+        bound = f"after {load.max_seconds:g} s" if load.max_seconds < load.paid_seconds - spent else "for max_cost"
         raise CollectError(
-            f"not finished after {load.max_seconds:g} s ({run.done} of {run.total} requests), nothing was written: "
-            "allow more time or ask less"
+            f"not finished {bound} ({run.done} of {run.total} requests), no evidence was written: the same command "
+            "goes on behind the last finished block; allow more or ask less"
         ) from error
 
 
 @dataclass
 class _Run:
-    candidate: Side
-    baseline: Side
+    sides: Mapping[str, Side]
     load: Load
     progress: Progress
+    journal: Journal
     done: int = 0
 
     @property
@@ -113,31 +127,61 @@ class _Run:
         return 2 * (len(self.load.warmup) + len(self.load.questions))
 
     async def carry_out(self, session: aiohttp.ClientSession) -> Comparison:
-        sides = (self.candidate, self.baseline)
-        for side in sides:
+        for side in self.sides.values():
             await require_serving(session, side.target)
-        for side in sides:
+        before = {}
+        for role, side in self.sides.items():
             await self._ask_all(session, side, self.load.warmup)
-            side.before = await probe(session, side.target)
-        started, started_at = time.perf_counter(), datetime.now(UTC)
-        for side, block, questions in self._blocks():
-            answers = await self._ask_all(session, side, questions)
-            side.measured += [
-                Measured(question.id, block, begun - started, answer)
-                for question, (begun, answer) in zip(questions, answers, strict=True)
-            ]
+            before[role] = await probe(session, side.target)
+        self.journal.begin(before)
+        await self._ask_blocks(session)
         ended_at = datetime.now(UTC)
-        for side in sides:
+        for side in self.sides.values():
             side.after = await probe(session, side.target)
-        return Comparison(self.candidate, self.baseline, started_at, ended_at)
+        self._take_kept()
+        return Comparison(self.sides["candidate"], self.sides["baseline"], self.journal.started, ended_at)
 
-    def _blocks(self) -> Iterator[tuple[Side, int, Sequence[Question]]]:
+    async def _ask_blocks(self, session: aiohttp.ClientSession) -> None:
+        since = datetime.now(UTC) - self.journal.started
+        zero = time.perf_counter() - since.total_seconds()
+        kept = len(self.journal.blocks)
+        for number, questions in enumerate(self._blocks()):
+            if number < kept:
+                self.done += 2 * len(questions)
+            else:
+                self.journal.append(await self._ask_both(session, number, questions, zero))
+
+    def _blocks(self) -> Iterator[Sequence[Question]]:
         questions = self.load.questions
         size = max(self.load.concurrency, min(LARGEST_BLOCK, math.ceil(len(questions) / FEWEST_BLOCKS)))
-        order = (self.candidate, self.baseline)
-        for block, first in enumerate(range(0, len(questions), size)):
-            for side in order if block % 2 == 0 else reversed(order):
-                yield side, block, questions[first : first + size]
+        return (questions[first : first + size] for first in range(0, len(questions), size))
+
+    async def _ask_both(
+        self, session: aiohttp.ClientSession, number: int, questions: Sequence[Question], zero: float
+    ) -> dict[str, Any]:
+        """The lines of one block, as the journal keeps them."""
+        measured: dict[str, list[Measured]] = {}
+        seconds: dict[str, float] = {}
+        for role in ("candidate", "baseline") if number % 2 == 0 else ("baseline", "candidate"):
+            begun = time.perf_counter()
+            answers = await self._ask_all(session, self.sides[role], questions)
+            seconds[role] = round(time.perf_counter() - begun, 6)
+            measured[role] = [
+                Measured(question.id, number, start - zero, answer)
+                for question, (start, answer) in zip(questions, answers, strict=True)
+            ]
+        describe, baseline = self.load.describe, measured["baseline"]
+        records = {
+            "candidate": [describe(*pair) for pair in zip(measured["candidate"], baseline, strict=True)],
+            "baseline": [describe(one, None) for one in baseline],
+        }
+        return {"block": number, "seconds": seconds, "records": records}
+
+    def _take_kept(self) -> None:
+        for role, side in self.sides.items():
+            side.before = self.journal.before[role]
+            side.records = [record for block in self.journal.blocks for record in block["records"][role]]
+            side.seconds = math.fsum(block["seconds"][role] for block in self.journal.blocks)
 
     async def _ask_all(
         self, session: aiohttp.ClientSession, side: Side, questions: Sequence[Question]
@@ -145,9 +189,8 @@ class _Run:
         """Start and answer of each question, in the order of the questions."""
 
         async def ask_one(question: Question) -> tuple[float, Answer]:
-            chat = Chat(side.target.model, question.prompt, self.load.max_tokens)
             begun = time.perf_counter()
-            answer = await ask(session, side.target.base_url, chat)
+            answer = await ask(session, side.target.base_url, Chat(side.target.model, question.fields))
             self.done += 1
             self.progress(side.target.label, self.done, self.total)
             return begun, answer

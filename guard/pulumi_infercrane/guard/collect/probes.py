@@ -6,7 +6,7 @@ from typing import Any
 
 import aiohttp
 
-from pulumi_infercrane.guard.collect.stream import Chat, ask
+from pulumi_infercrane.guard.collect.stream import Chat, ask, prompt
 from pulumi_infercrane.guard.collect.target import CollectError, Target
 
 SECONDS = aiohttp.ClientTimeout(total=10.0)
@@ -44,7 +44,7 @@ async def probe(session: aiohttp.ClientSession, target: Target) -> dict[str, Any
         found["prefix_cache"] = _prefix_cache(await _metrics(session, target.base_url))
     except (aiohttp.ClientError, TimeoutError):
         pass
-    found["version"] = (await ask(session, target.base_url, Chat(target.model, "Hello", max_tokens=1))).fingerprint
+    found["version"] = (await ask(session, target.base_url, Chat(target.model, prompt("Hello", 1)))).fingerprint
     return {name: value for name, value in found.items() if value}
 
 

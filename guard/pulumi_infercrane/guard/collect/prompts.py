@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 
 from pulumi_infercrane.guard.collect.load import Question
+from pulumi_infercrane.guard.collect.stream import prompt
 
 SHORTEST, LONGEST = 3, 9
 WORDS_IN_TITLE = 3
@@ -27,13 +28,14 @@ def generated_prompts(count: int, start: int) -> list[str]:
     return [f"Write a long story about {', '.join(_choose(things, numbers))}." for _ in range(count)]
 
 
-def as_questions(prompts: Sequence[str], name: str = "") -> list[Question]:
+def as_questions(prompts: Sequence[str], max_tokens: int, name: str = "") -> list[Question]:
     """The prompts with ids, each beginning with the title of this run.
 
     A replica that was measured before with the same prompts would otherwise answer from its prefix cache.
     """
     title = " ".join(secrets.choice(_THINGS.split()) for _ in range(WORDS_IN_TITLE))
-    return [Question(f"{name}{number:04}", f"{title}: {prompt}") for number, prompt in enumerate(prompts, start=1)]
+    asked = (prompt(f"{title}: {text}", max_tokens) for text in prompts)
+    return [Question(f"{name}{number:04}", fields) for number, fields in enumerate(asked, start=1)]
 
 
 def _choose(things: Sequence[str], numbers: random.Random) -> Iterator[str]:

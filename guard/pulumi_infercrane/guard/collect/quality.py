@@ -1,22 +1,23 @@
 """Kind `quality`: both sides answer the same questions; scores are paired by item."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulumi_infercrane.guard.collect.envelope import Findings, write_evidence
-from pulumi_infercrane.guard.collect.load import Load, Question, Side, compare
-from pulumi_infercrane.guard.collect.stream import Answer
+from pulumi_infercrane.guard.collect.bounds import Bounds, paid_seconds
+from pulumi_infercrane.guard.collect.load import Describe, Load, Measured, Question
+from pulumi_infercrane.guard.collect.paired import Measurement, measure_both
+from pulumi_infercrane.guard.collect.stream import prompt
 from pulumi_infercrane.guard.collect.target import CollectError, Progress, Target
-from pulumi_infercrane.guard.collect.tasks import Item, TaskSet, load_tasks
+from pulumi_infercrane.guard.collect.tasks import TaskSet, load_tasks
 
 KIND = "quality"
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True)
+class Plan(Bounds):
     """Which questions are asked, and how."""
 
     tasks: Path
@@ -24,38 +25,32 @@ class Plan:
     limit: int | None = None
     """Only the first so many items; None asks all."""
     concurrency: int = 4
-    max_seconds: float = 3600.0
-    """For both sides together."""
 
     def __post_init__(self) -> None:
-        if self.concurrency < 1 or self.max_seconds <= 0 or (self.limit is not None and self.limit < 1):
-            raise CollectError("quality: limit, concurrency and max_seconds must be positive")
+        super().__post_init__()
+        if self.concurrency < 1 or (self.limit is not None and self.limit < 1):
+            raise CollectError("limit and concurrency must be positive")
 
 
 async def collect(candidate: Target, baseline: Target, *, out: Path, plan: Plan, progress: Progress) -> list[Path]:
     """Ask both sides and write their envelopes below `out`, candidate first.
 
     Raises:
-        CollectError: the task file is wrong, a replica cannot be reached at the start, time ran out, or `out` cannot
-            be written.
+        CollectError: the task file is wrong, a replica cannot be reached at the start, time or money ran out, or `out`
+            cannot be written.
     """
     tasks = load_tasks(plan.tasks)
-    items = tasks.items[: plan.limit]
     load = Load(
-        questions=[Question(item.id, item.prompt) for item in items],
+        questions=[Question(item.id, prompt(item.prompt, tasks.max_tokens)) for item in tasks.items[: plan.limit]],
         warmup=(),
-        max_tokens=tasks.max_tokens,
         concurrency=plan.concurrency,
+        describe=_describe(tasks),
         max_seconds=plan.max_seconds,
+        paid_seconds=paid_seconds(plan, candidate, baseline),
     )
-    comparison = await compare(candidate, baseline, load, progress)
-    return write_evidence(
-        out,
-        kind=KIND,
-        comparison=comparison,
-        scenario=_scenario(tasks, plan),
-        findings={role: _findings(tasks, items, side) for role, side in comparison.sides},
-    )
+    header = {"task": tasks.name, "metric": tasks.metric, "tasks_digest": tasks.digest}
+    measurement = Measurement(KIND, load, _scenario(tasks, plan), lambda side: header)
+    return await measure_both(candidate, baseline, measurement, out=out, progress=progress)
 
 
 def _scenario(tasks: TaskSet, plan: Plan) -> dict[str, Any]:
@@ -69,21 +64,21 @@ def _scenario(tasks: TaskSet, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _findings(tasks: TaskSet, items: Sequence[Item], side: Side) -> Findings:
-    header = {"task": tasks.name, "metric": tasks.metric, "tasks_digest": tasks.digest}
-    answers = [measured.answer for measured in side.measured]
-    return Findings(header, tuple(_record(tasks, *pair) for pair in zip(items, answers, strict=True)))
+def _describe(tasks: TaskSet) -> Describe:
+    items = {item.id: item for item in tasks.items}
 
+    def describe(measured: Measured, _: Measured | None) -> Mapping[str, Any]:
+        """A score and a digest, never the text. A failed request scores 0."""
+        answer = measured.answer
+        if not answer.complete:
+            return {"id": measured.id, "score": 0, "outcome": answer.outcome, "error": answer.error}
+        return {
+            "id": measured.id,
+            "score": tasks.score(items[measured.id], answer.text),
+            "outcome": answer.outcome,
+            "finish_reason": answer.finish_reason,
+            "empty": not answer.text.strip(),
+            "text_sha256": hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
+        }
 
-def _record(tasks: TaskSet, item: Item, answer: Answer) -> Mapping[str, Any]:
-    """A score and a digest, never the text. A failed request scores 0."""
-    if not answer.complete:
-        return {"id": item.id, "score": 0, "outcome": answer.outcome, "error": answer.error}
-    return {
-        "id": item.id,
-        "score": tasks.score(item, answer.text),
-        "outcome": answer.outcome,
-        "finish_reason": answer.finish_reason,
-        "empty": not answer.text.strip(),
-        "text_sha256": hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
-    }
+    return describe

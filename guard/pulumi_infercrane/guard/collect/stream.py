@@ -7,7 +7,7 @@ neither HTTP 200 nor `[DONE]` proves it. Times are taken when bytes arrive.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,25 +20,22 @@ _GENERATED = ("content", "reasoning", "reasoning_content", "tool_calls")
 _UNFINISHED = ("abort", "error")
 
 
+def prompt(text: str, max_tokens: int) -> dict[str, Any]:
+    """The fields of a question: greedy, and explicit about its length."""
+    return {"messages": [{"role": "user", "content": text}], "max_tokens": max_tokens, "temperature": 0}
+
+
 @dataclass(frozen=True)
 class Chat:
-    """A question to a model: greedy, and explicit about its length."""
+    """A request to a model; whatever `fields` say, the answer is streamed with its token counts."""
 
     model: str
-    prompt: str
-    max_tokens: int
+    fields: Mapping[str, Any]
 
     @property
     def body(self) -> dict[str, Any]:
         """Only fields of the OpenAI schema: some servers refuse others."""
-        return {
-            "model": self.model,
-            "messages": [{"role": "user", "content": self.prompt}],
-            "max_tokens": self.max_tokens,
-            "temperature": 0,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
+        return {**self.fields, "model": self.model, "stream": True, "stream_options": {"include_usage": True}}
 
 
 @dataclass(frozen=True)
@@ -69,6 +66,8 @@ class Answer:
     counted_by_server: bool = False
     """Whether `out_tokens` is the server's count; else it is the number of events with text."""
     finish_reason: str | None = None
+    tool_calls: tuple[tuple[str, str], ...] = ()
+    """Name and arguments of each call, as they were written."""
     error: str | None = None
     fingerprint: str | None = None
 
@@ -151,6 +150,8 @@ class _Reading:
     texts: list[str] = field(default_factory=list)
     events: int = 0
     usage: dict[str, Any] = field(default_factory=dict)
+    calls: dict[int, list[str]] = field(default_factory=dict)
+    """By index: name and arguments so far."""
     finish_reason: str | None = None
     error: str | None = None
     fingerprint: str | None = None
@@ -171,9 +172,21 @@ class _Reading:
             self.first_at = self.first_at or at
             self.events += 1
             self.texts.append(_text_or_none(delta.get("content")) or "")
+            self._take_calls(delta.get("tool_calls"))
         if reason := _text_or_none(choice.get("finish_reason")):
             self.finish_reason = reason
             self.finished_at = at
+
+    def _take_calls(self, pieces: Any) -> None:
+        """A call comes whole or in pieces; those of one call have one index."""
+        for position, piece in enumerate(pieces if isinstance(pieces, list) else ()):
+            function = _mapping(_mapping(piece).get("function"))
+            if not function:
+                continue
+            index = _count(piece.get("index"))
+            call = self.calls.setdefault(position if index is None else index, ["", ""])
+            for place, name in enumerate(("name", "arguments")):
+                call[place] += _text_or_none(function.get(name)) or ""
 
     def ended(self, otherwise: str, why: str) -> Answer:
         """The answer after the end of the body; `otherwise` and `why` hold when nothing in it decides."""
@@ -197,6 +210,7 @@ class _Reading:
             out_tokens=self.events if counted is None else counted,
             counted_by_server=counted is not None,
             finish_reason=self.finish_reason,
+            tool_calls=tuple((name, arguments) for _, (name, arguments) in sorted(self.calls.items())),
             fingerprint=self.fingerprint,
         )
 
