@@ -185,14 +185,13 @@ asyncio.run(collector.collect(*sides, out=Path(sys.argv[1]), plan=plan, progress
 
 
 async def test_a_killed_process_loses_one_block_at_most(tmp_path: Path, scripted: StartScripted) -> None:
-    slow = [0.02, *good()]
-    candidate, baseline = await scripted(script=lambda number, body: slow), await scripted()
+    candidate, baseline = await scripted(), await scripted(script=lambda number, body: [0.1, *good()])
     command = [sys.executable, "-c", COLLECT, str(tmp_path), candidate.url, baseline.url]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
     )
     assert process.stdout is not None
-    while (await process.stdout.readline()).strip() != b"11":
+    while (await process.stdout.readline()).strip() != b"9":
         pass
     process.send_signal(signal.SIGKILL)
     await process.communicate()

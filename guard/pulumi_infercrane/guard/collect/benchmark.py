@@ -26,7 +26,7 @@ async def collect(candidate: Target, baseline: Target, *, out: Path, plan: Plan,
     """
     header = {"load_model": "closed", "concurrency": plan.concurrency, "streaming": True, "warmup": plan.warmup}
     load = plan.load(_record, candidate, baseline)
-    measurement = Measurement(KIND, load, plan.scenario(), lambda side: header)
+    measurement = Measurement(KIND, load, plan.scenario(), header)
     return await measure_both(candidate, baseline, measurement, out=out, progress=progress)
 
 

@@ -14,12 +14,14 @@ from pulumi_infercrane.guard.collect.target import Progress, Target
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a collector decides: the load, what the envelope says of it, and the header of each side's file."""
+    """What a collector decides: the load, and what envelope and file header say of it."""
 
     kind: str
     load: Load
     scenario: Mapping[str, Any]
-    header: Callable[[Side], Mapping[str, Any]]
+    header: Mapping[str, Any]
+    of_side: Callable[[Side], Mapping[str, Any]] = lambda _: {}
+    """What only the header of one side says, known when it is measured."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the envelopes."""
 
@@ -40,7 +42,10 @@ async def measure_both(
             kind=measurement.kind,
             comparison=comparison,
             scenario=measurement.scenario,
-            findings={role: Findings(measurement.header(side), tuple(side.records)) for role, side in comparison.sides},
+            findings={
+                role: Findings({**measurement.header, **measurement.of_side(side)}, tuple(side.records))
+                for role, side in comparison.sides
+            },
             more=measurement.more,
         )
         journal.remove()
@@ -59,6 +64,7 @@ def run_key(measurement: Measurement, *targets: Target) -> str:
             "kind": measurement.kind,
             "tool_version": TOOL_VERSION,
             "scenario": measurement.scenario,
+            "header": measurement.header,
             "more": measurement.more,
             "ids": [question.id for question in measurement.load.questions],
             "targets": [[target.revision_digest, target.base_url, target.model] for target in targets],

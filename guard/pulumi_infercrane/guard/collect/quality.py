@@ -49,7 +49,7 @@ async def collect(candidate: Target, baseline: Target, *, out: Path, plan: Plan,
         paid_seconds=paid_seconds(plan, candidate, baseline),
     )
     header = {"task": tasks.name, "metric": tasks.metric, "tasks_digest": tasks.digest}
-    measurement = Measurement(KIND, load, _scenario(tasks, plan), lambda side: header)
+    measurement = Measurement(KIND, load, _scenario(tasks, plan), header)
     return await measure_both(candidate, baseline, measurement, out=out, progress=progress)
 
 
