@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -19,6 +20,8 @@ _PREFIX_COUNTERS = (
         ("llamacpp:prompt_tokens_total", "llamacpp:prompt_tokens_cached_total"),
     ),
 )
+_PROMPT_TOKENS = ("vllm:prompt_tokens_total", "llamacpp:prompt_tokens_total", "sglang:prompt_tokens_total")
+_STARTED = "process_start_time_seconds"
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{.*\})? (\S+)", re.MULTILINE)
 
 
@@ -46,6 +49,40 @@ async def probe(session: aiohttp.ClientSession, target: Target) -> dict[str, Any
         pass
     found["version"] = (await ask(session, target.base_url, Chat(target.model, prompt("Hello", 1)))).fingerprint
     return {name: value for name, value in found.items() if value}
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What a replica shows of itself from outside at one moment."""
+
+    listens: bool
+    """It took the connection and answered, whatever it said."""
+    ready: bool
+    started: float | None = None
+    """When its process began, by its own clock; None when it does not say."""
+    counted: int | None = None
+    """Tokens of prompts so far: a count that fell began anew."""
+
+
+async def look(session: aiohttp.ClientSession, target: Target) -> Sign:
+    """One look at a replica, cheap enough for one a second."""
+    try:
+        ready = await _ready(session, target.base_url)
+        samples = _SAMPLE.findall(await _metrics(session, target.base_url))
+    except (aiohttp.ClientError, TimeoutError) as error:
+        return Sign(listens=isinstance(error, TimeoutError), ready=False)
+    began = next((value for name, value in samples if name == _STARTED), None)
+    counts = (_sum(samples, (name,)) for name in _PROMPT_TOKENS)
+    return Sign(True, ready, None if began is None else float(began), next((n for n in counts if n is not None), None))
+
+
+async def _ready(session: aiohttp.ClientSession, base_url: str) -> bool:
+    """By `/health`, which knows an engine that died under its server; a server without one lists its models."""
+    async with session.get(f"{base_url}/health", timeout=SECONDS) as response:
+        if response.status != 404:
+            return response.status == 200
+    async with session.get(f"{base_url}/v1/models", timeout=SECONDS) as response:
+        return response.status == 200
 
 
 async def _models(session: aiohttp.ClientSession, base_url: str) -> list[str]:
