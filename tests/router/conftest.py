@@ -119,8 +119,11 @@ async def start_router(tmp_path: Path) -> AsyncIterator[StartRouter]:
     """A factory of routers in this process: `await start_router(environment={…}, head_s=0.1)`."""
     closing = contextlib.AsyncExitStack()
 
-    async def start(environment: Mapping[str, str] | None = None, limits: Any = None, **timers: float) -> Running:
+    async def start(
+        environment: Mapping[str, str] | None = None, limits: Any = None, record: Any = None, **timers: float
+    ) -> Running:
         settings = Settings(ListenAddress("127.0.0.1", 0), tmp_path / "c", tmp_path, timers=replace(TIMERS, **timers))
+        settings = replace(settings, record=record)
         if limits is not None:
             settings = replace(settings, limits=limits)
         loop = asyncio.get_running_loop()
@@ -140,6 +143,8 @@ async def _stop(server: asyncio.Server, parts: Router, sweeping: asyncio.Task[No
     server.close()
     sweeping.cancel()
     parts.relay.cut()
+    if parts.relay.recorder is not None:
+        parts.relay.recorder.close()
     for pool in parts.relay.compiler.pools:
         pool.retire()
     await asyncio.sleep(0.01)
@@ -164,12 +169,18 @@ class RouterProcess:
     """`infercrane router serve` as a process of its own."""
 
     def __init__(
-        self, folder: Path, listen: str = "127.0.0.1:0", control: str = "c.sock", state: str = "state"
+        self,
+        folder: Path,
+        listen: str = "127.0.0.1:0",
+        control: str = "c.sock",
+        state: str = "state",
+        record: str | None = None,
     ) -> None:
         self.control = folder / control
         self.state = folder / state
         serve = [sys.executable, "-m", "pulumi_infercrane", "router", "serve", "--listen", listen]
         serve += ["--control", str(self.control), "--state", str(self.state), "--drain", "10"]
+        serve += ["--record", str(folder / record)] if record else []
         self.process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def wait_ready(self) -> "RouterProcess":

@@ -13,6 +13,7 @@
 | `routes` | the tables compiled for the request path; upstream keys and pools are bound here |
 | `protocol/` | HTTP and server-sent events on bytes, the model name in a body, the outcome of an answer |
 | `relay/` | client connection → dispatch → exchange → upstream connection; the timers |
+| `recording/` | a share of the requests on disk for a replay, when a policy file says so |
 | `traffic`, `metrics`, `readiness` | what is in flight and what became of it |
 | `admin`, `control`, `calls`, `errors` | control protocol: server side, client side, and the values of both |
 | `server`, `addresses` | the process: listeners, signals, which addresses are acceptable |

@@ -15,6 +15,7 @@ RouterError
 ├── StateNotWritten        the disk refused the new table
 ├── AddressRefused         the address may not be listened on
 ├── AddressTaken           another process listens there
+├── RecordingRefused       the recording policy, or its folder, cannot be used
 ├── RequestRefused         a client's request is answered by the router itself
 ├── AnswerInvalid          an upstream broke HTTP; nothing more of its connection can be trusted
 ├── RouterUnreachable      no answer on the control socket
@@ -130,6 +131,12 @@ class AddressTaken(RouterError):
     """Another process listens on the address or control socket."""
 
     code = "address_taken"
+
+
+class RecordingRefused(RouterError):
+    """The recording policy breaks a rule, or its folder cannot be written."""
+
+    code = "recording_refused"
 
 
 class RequestRefused(RouterError):

@@ -21,6 +21,7 @@ def render(tables: Mapping[str, RouteTable], book: TrafficBook) -> str:
         ("ttft_seconds_sum", "counter", [(_labels(t), t.ttft_seconds) for t in traffic]),
         ("ttft_seconds_count", "counter", [(_labels(t), t.ttft_count) for t in traffic]),
         ("cut_total", "counter", [(_labels(t), t.cut) for t in traffic]),
+        ("recorded_total", "counter", [({"outcome": o}, n) for o, n in sorted(book.recorded.items())]),
         ("route_generation", "gauge", [({"service": s}, t.generation) for s, t in sorted(tables.items())]),
         ("route_info", "gauge", [(_route(table), 1) for _, table in sorted(tables.items())]),
     )

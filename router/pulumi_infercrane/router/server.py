@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -23,6 +24,9 @@ from pulumi_infercrane.router.relay.relay import ConnectionTimers, Relay
 from pulumi_infercrane.router.routes import Compiler
 from pulumi_infercrane.router.store import TableStore, locked
 from pulumi_infercrane.router.traffic import TrafficBook
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.recording.policy import RecordingPolicy
 
 MAX_SOCKET_PATH = 107
 BACKLOG = 4096
@@ -41,6 +45,8 @@ class Settings:
     drain_s: float = 600
     limits: Limits = field(default_factory=Limits)
     timers: ConnectionTimers = field(default_factory=ConnectionTimers)
+    record: "RecordingPolicy | None" = None
+    """What may be kept of requests; without it the recorder is not even loaded."""
 
 
 def serve(settings: Settings, environment: Mapping[str, str], on_ready: Callable[[ListenAddress], None]) -> None:
@@ -63,7 +69,11 @@ class Router:
 
 
 def build(settings: Settings, environment: Mapping[str, str], address: ListenAddress) -> Router:
-    """A router that serves the persisted tables; `address` is where clients will reach it."""
+    """A router that serves the persisted tables; `address` is where clients will reach it.
+
+    Raises:
+        RouterError: the tables, or the folder of the recording, cannot be used.
+    """
 
     def key(reference: str) -> str | None:
         return environment.get(reference.removeprefix("env:")) or None
@@ -71,6 +81,11 @@ def build(settings: Settings, environment: Mapping[str, str], address: ListenAdd
     traffic = TrafficBook(monotonic)
     compiler = Compiler(key, traffic, settings.timers.pool_idle_s)
     relay = Relay(compiler, traffic, settings.limits, settings.timers)
+    if settings.record is not None:
+        from pulumi_infercrane.router.recording.recorder import Recorder
+
+        relay.recorder = Recorder(settings.record, traffic.recorded)
+        relay.recorder.start()
     store = TableStore(settings.state)
     live = LiveRoutes(relay, store, address)
     live.serve(store.load())
@@ -97,6 +112,8 @@ async def _serve(
     await _finish(router.relay, settings.drain_s, signals.second)
     admin.close()
     sweeping.cancel()
+    if router.relay.recorder is not None:
+        router.relay.recorder.close()
 
 
 async def _finish(relay: Relay, drain_s: float, now: asyncio.Event) -> None:

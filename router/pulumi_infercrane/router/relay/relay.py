@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -19,6 +20,9 @@ from pulumi_infercrane.router.relay.client import ClientConnection
 from pulumi_infercrane.router.relay.dispatch import Bound, choose, refuse_path
 from pulumi_infercrane.router.routes import Compiler, Routes
 from pulumi_infercrane.router.traffic import TrafficBook
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.recording.recorder import Recorder
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +63,7 @@ class Relay:
         self.timers = timers or ConnectionTimers()
         self.clients: set[ClientConnection] = set()
         self.stopping = False
+        self.recorder: Recorder | None = None
         self._id_prefix = secrets.token_hex(6).encode()
         self._id_count = itertools.count(1)
 
@@ -78,6 +83,8 @@ class Relay:
         if request.head.path == MODELS:
             return self._models(request, request_id)
         model, binding = choose(request, self.routes)
+        if self.recorder is not None:
+            self.recorder.offer(request_id, request.head.path, request.body)
         return Bound(request, binding, model, request_id, peer)
 
     def refuse_head(self, head: Head) -> None:

@@ -13,6 +13,7 @@ from pulumi_infercrane.router.errors import RouterError
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.control import LiveService
+    from pulumi_infercrane.router.recording.policy import RecordingPolicy
 
 
 @click.group("router")
@@ -30,7 +31,10 @@ def command() -> None:
 @click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
 @click.option("--state", type=click.Path(path_type=Path), required=True, help="Folder of the persisted tables.")
 @click.option("--drain", default=600.0, show_default=True, help="Seconds open streams may take after SIGTERM.")
-def serve(listen: str, control: Path, state: Path, drain: float) -> None:
+@click.option(
+    "--record", type=click.Path(dir_okay=False, path_type=Path), help="Recording policy; without one nothing is kept."
+)
+def serve(listen: str, control: Path, state: Path, drain: float, record: Path | None) -> None:
     """Serve the tables of a state folder until SIGTERM; a second signal ends at once.
 
     \b
@@ -45,9 +49,18 @@ def serve(listen: str, control: Path, state: Path, drain: float) -> None:
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        serve(Settings(read_listen_address(listen), control, state, drain), os.environ, ready)
+        settings = Settings(read_listen_address(listen), control, state, drain, record=_policy(record))
+        serve(settings, os.environ, ready)
     except RouterError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _policy(path: Path | None) -> "RecordingPolicy | None":
+    if path is None:
+        return None
+    from pulumi_infercrane.router.recording.policy import read_policy
+
+    return read_policy(path)
 
 
 @command.command("table")
