@@ -1,7 +1,8 @@
 """Collectors: measure the candidate and the active revision under the same load, and write evidence about both.
 
 One module per kind of evidence, found by its name: a module that exposes `KIND`, `Plan` (a frozen dataclass) and
-`async collect(candidate, baseline, *, out, plan, progress)`. A measurement that was cut short writes nothing.
+`async collect(candidate, baseline, *, out, plan, progress)`. A measurement that was cut short writes no evidence; what
+it finished is kept beside, and the next one with the same plan goes on from there (`journal.py`).
 """
 
 import dataclasses
@@ -41,7 +42,10 @@ class Collector:
         missing = [name for name in self.needs if name not in given]
         if missing:
             raise CollectError(f"{self.kind}: {', '.join(missing)} must be given")
-        return self.plan_type(**{field.name: given[field.name] for field in fields if field.name in given})
+        try:
+            return self.plan_type(**{field.name: given[field.name] for field in fields if field.name in given})
+        except CollectError as error:
+            raise CollectError(f"{self.kind}: {error}") from error
 
 
 def kinds() -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """`infercrane collect`."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,64 +9,79 @@ import click
 
 from pulumi_infercrane.guard import sign_file
 from pulumi_infercrane.guard.collect import Target, find, kinds
+from pulumi_infercrane.guard.times import parse_duration
 from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, progress_of, stack_options
+from pulumi_infercrane.stacks.cli._grouped import GroupedCommand, GroupedOption
 from pulumi_infercrane.stacks.cli._keys import key_option, open_key
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
 
 
-@click.command("collect")
+def _option(group: str, *arguments: str, **settings: Any) -> Callable[[Any], Any]:
+    return click.option(*arguments, cls=GroupedOption, group=group, **settings)
+
+
+def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """`30m` as seconds."""
+    try:
+        return None if text is None else parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_COUNT = click.IntRange(1)
+_AMOUNT = click.FloatRange(0, min_open=True)
+_LOAD, _GIVEN, _REPLAY, _BOUNDS = "Load", "What a kind needs", "Replay and cost", "Bounds"
+
+
+@click.command("collect", cls=GroupedCommand)
 @stack_options
-@click.option(
-    "--kind", "chosen_kinds", multiple=True, help="Kind of evidence, repeatable; default: all that can be measured."
-)
-@click.option("--requests", type=click.IntRange(1), help="Measured requests per side (benchmark).")
-@click.option("--max-tokens", type=click.IntRange(1), help="Length of the measured answers (benchmark).")
-@click.option("--concurrency", type=click.IntRange(1), help="Requests under way at once (benchmark).")
-@click.option("--tasks", type=click.Path(dir_okay=False, path_type=Path), help="Task file (quality).")
-@click.option("--items", type=click.IntRange(1), help="Items of the task file to ask (quality).")
-@click.option("--max-seconds", type=click.FloatRange(1), help="Bound on the time of each kind.")
+@click.option("--kind", "chosen_kinds", multiple=True, help="Kind, repeatable; default: all that enough is given for.")
+@_option(_GIVEN, "--tasks", type=_FILE, help="Task file (quality).")
+@_option(_GIVEN, "--recording", type=click.Path(path_type=Path), help="Recorded requests, file or folder (replay).")
+@_option(_GIVEN, "--prices", type=_FILE, help="Price file (cost).")
+@_option(_GIVEN, "--duration", "duration_s", callback=_seconds, help="How long to soak, such as 30m (reliability).")
+@_option(_LOAD, "--requests", type=_COUNT, help="Requests per side (benchmark, replay, cost).")
+@_option(_LOAD, "--items", "limit", type=_COUNT, help="Items of the task file to ask (quality).")
+@_option(_LOAD, "--max-tokens", type=_COUNT, help="Longest answer (not quality).")
+@_option(_LOAD, "--concurrency", type=_COUNT, help="Requests under way at once.")
+@_option(_REPLAY, "--similarity", help="Measure of how alike two answers are.")
+@_option(_REPLAY, "--greedy", is_flag=True, default=None, help="Ask at temperature 0, whatever was recorded.")
+@_option(_REPLAY, "--slo-ttft", "slo_ttft_s", type=_AMOUNT, help="Seconds to the first token of a good request.")
+@_option(_REPLAY, "--slo-tpot", "slo_tpot_s", type=_AMOUNT, help="Seconds per further token of a good request.")
+@_option(_BOUNDS, "--max-seconds", type=click.FloatRange(1), help="Time of each kind.")
+@_option(_BOUNDS, "--max-cost", type=_AMOUNT, help="Money for each kind, in the currency of the price file.")
 @key_option("--sign-with", required=False)
 def command(
     stack: str | None,
     directory: Path,
     as_json: bool,
     chosen_kinds: tuple[str, ...],
-    requests: int | None,
-    max_tokens: int | None,
-    concurrency: int | None,
-    tasks: Path | None,
-    items: int | None,
-    max_seconds: float | None,
     key_file: Path | None,
     passphrase_from: str | None,
+    **options: Any,
 ) -> None:
     """Measure the candidate and the active revision under the same load, and write evidence about both.
 
     Goes straight to the replicas: user traffic is not touched. Both sides are measured in turn, so that whatever else
-    the machine does hits both alike.
+    the machine does hits both alike. After an interruption the same command goes on behind the last finished block.
 
     \b
     Example:
-      infercrane collect -s prod --kind benchmark --requests 1000 --concurrency 4
+      infercrane collect -s prod --tasks tasks.yaml --prices prices.yaml --duration 30m
     """
     chosen = choose(directory, stack)
+    given = {name: value for name, value in options.items() if value is not None}
+    plans = [(kind, find(kind).plan(given)) for kind in chosen_kinds or _measurable(given)]
     key = open_key(key_file, passphrase_from) if key_file else None  # before an hour of measuring, not after it
     candidate, baseline = asyncio.run(_targets(chosen))
-    options = {
-        "requests": requests,
-        "max_tokens": max_tokens,
-        "concurrency": concurrency,
-        "tasks": tasks,
-        "limit": items,
-        "max_seconds": max_seconds,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    written = _collect(chosen_kinds or _measurable(given), candidate, baseline, chosen.config.evidence, given)
-    if key:
-        for path in written:
+    written: list[Path] = []
+    for path in _collect(plans, candidate, baseline, chosen.config.evidence):
+        if key:
             sign_file(path, key)
+        written.append(path)
     if as_json:
         print_json({"written": [str(path) for path in written]})
     else:
@@ -79,16 +94,16 @@ def _measurable(given: Mapping[str, Any]) -> Sequence[str]:
     return [kind for kind in kinds() if set(find(kind).needs) <= set(given)]
 
 
-def _collect(
-    chosen: Sequence[str], candidate: Target, baseline: Target, out: Path, given: Mapping[str, Any]
-) -> list[Path]:
-    written: list[Path] = []
-    for kind in chosen:
-        collector = find(kind)
-        plan = collector.plan(given)
-        with progress_of(kind) as show:
-            written += asyncio.run(collector.collect(candidate, baseline, out=out, plan=plan, progress=show))
-    return written
+def _collect(plans: Sequence[tuple[str, Any]], candidate: Target, baseline: Target, out: Path) -> Iterator[Path]:
+    """The envelopes, as soon as those of one kind are written."""
+    for position, (kind, plan) in enumerate(plans):
+        try:
+            with progress_of(kind) as show:
+                yield from asyncio.run(find(kind).collect(candidate, baseline, out=out, plan=plan, progress=show))
+        except KeyboardInterrupt:
+            left = " ".join(f"--kind {name}" for name, _ in plans[position:])
+            progress(f"interrupted: the same command with {left} goes on behind the last finished block")
+            raise
 
 
 async def _targets(chosen: Chosen) -> tuple[Target, Target]:
