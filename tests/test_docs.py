@@ -14,7 +14,10 @@ import click
 import pytest
 
 from pulumi_infercrane.guard import load_policy
+from pulumi_infercrane.guard.collect.prices import load_prices
+from pulumi_infercrane.guard.collect.recording import load_recording
 from pulumi_infercrane.guard.times import format_time
+from pulumi_infercrane.router.recording.policy import read_policy
 from pulumi_infercrane.stacks.cli import cli
 from pulumi_infercrane.stacks.config import from_file
 from pulumi_infercrane.stacks.project import find_project
@@ -98,6 +101,17 @@ def test_the_way_from_a_key_to_a_verdict_works_as_shown(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PROMOTE" in done.stdout
     assert load_policy((tmp_path / "policy.yaml").read_bytes()).trust
+
+
+def test_the_recording_policy_the_recording_and_the_prices_shown_load(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "collecting.md"
+    policy, prices = blocks(page, "yaml")
+    (tmp_path / "record.yaml").write_text(policy)
+    (tmp_path / "prices.yaml").write_text(prices)
+    (tmp_path / "recording.jsonl").write_text(blocks(page, "json")[0])
+    assert read_policy(tmp_path / "record.yaml").redact == ("emails", "digits")
+    assert len(load_prices(tmp_path / "prices.yaml").prices) == 3
+    assert [recorded.id for recorded in load_recording(tmp_path / "recording.jsonl", 10)] == ["7f3a"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
