@@ -1,6 +1,7 @@
 """Replay evidence: both sides answer the same recorded requests; what is kept is how the answers agree."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from pulumi_infercrane.guard.collect import CollectError, find
+from pulumi_infercrane.router.recording.policy import RecordingPolicy
+from pulumi_infercrane.router.recording.recorder import Recorder
 from tests.guard.collect.scripted import CUT, ScriptedServer, StartScripted, delta, finish, good, target_of, usage
 
 JSON_WANTED = {"type": "json_schema", "json_schema": {"schema": {"required": ["city"]}}}
@@ -165,3 +168,24 @@ async def test_no_recording_and_no_such_similarity(tmp_path: Path) -> None:
         await replay(tmp_path / "none", ScriptedServer(), ScriptedServer())
     with pytest.raises(CollectError, match="there is no similarity 'vibes', only token_ratio"):
         await replay(tmp_path / "none", ScriptedServer(), ScriptedServer(), similarity="vibes")
+
+
+async def test_what_the_router_records_can_be_replayed(tmp_path: Path, scripted: StartScripted) -> None:
+    recorder = Recorder(RecordingPolicy(tmp_path / "rec", 1.0, "content", ("digits",)), Counter())
+    recorder.start()
+    for number in range(3):
+        recorder.offer(b"request-%d" % number, b"/v1/chat/completions", json.dumps(line(number)["body"]).encode())
+    recorder.close()
+    candidate = await scripted()
+    found = await replay(tmp_path / "rec", candidate, await scripted())
+    assert found["candidate"][0]["planned"] == 3
+    assert candidate.prompts == ["question 1"] * 3
+
+
+async def test_what_it_records_by_default_cannot(tmp_path: Path) -> None:
+    recorder = Recorder(RecordingPolicy(tmp_path / "rec", 1.0), Counter())
+    recorder.start()
+    recorder.offer(b"request", b"/v1/chat/completions", json.dumps(line(1)["body"]).encode())
+    recorder.close()
+    with pytest.raises(CollectError, match=r"only metadata was recorded, .* record with `what: content`"):
+        await replay(tmp_path / "rec", ScriptedServer(), ScriptedServer())
