@@ -1,5 +1,6 @@
 """Replay evidence: both sides answer the same recorded requests; what is kept is how the answers agree."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -40,7 +41,7 @@ async def replay(
     collector = find("replay")
     plan = collector.plan({"recording": recording, **given})
     sides = target_of("r2", candidate.url), target_of("r1", baseline.url)
-    show = lambda label, done, total: None  # noqa: E731
+    show = given.get("progress", lambda label, done, total: None)
     paths = await collector.collect(*sides, out=recording.parent / "out", plan=plan, progress=show)
     return {envelope["role"]: lines_of(path, envelope) for path in paths if (envelope := json.loads(path.read_bytes()))}
 
@@ -189,3 +190,18 @@ async def test_what_it_records_by_default_cannot(tmp_path: Path) -> None:
     recorder.close()
     with pytest.raises(CollectError, match=r"only metadata was recorded, .* record with `what: content`"):
         await replay(tmp_path / "rec", ScriptedServer(), ScriptedServer())
+
+
+async def test_an_interrupted_replay_keeps_how_alike_answers_were(record: Record, scripted: StartScripted) -> None:
+    path = record(*(line(number) for number in range(8)))
+    candidate, baseline = await scripted(script=says(*good("a b c d"))), await scripted(script=says(*good("a b x d")))
+    running: list[asyncio.Task[Any]] = []
+    stop = lambda label, done, total: running[0].cancel() if done == 6 else None  # noqa: E731
+    running.append(asyncio.create_task(replay(path, candidate, baseline, concurrency=1, progress=stop)))
+    with pytest.raises(asyncio.CancelledError):
+        await running[0]
+    assert "a b c d" not in (path.parent / "out" / "r2" / "replay.partial.jsonl").read_text()
+    asked = len(candidate.prompts)
+    found = await replay(path, candidate, baseline, concurrency=1)
+    assert len(candidate.prompts) == asked + 6
+    assert [one["similarity"] for one in found["candidate"][1:]] == [0.75] * 8
