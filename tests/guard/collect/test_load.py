@@ -117,7 +117,7 @@ async def test_the_line_of_the_candidate_is_written_with_both_answers_at_hand(bo
 
 async def test_each_side_is_charged_for_its_own_time(both) -> None:
     run, *_ = await both(load_of(8, concurrency=2), script=lambda number, body: [0.05, *good()])
-    assert 0.2 <= run.candidate.seconds < 0.5
+    assert run.candidate.seconds >= 0.2
     assert run.baseline.seconds < run.candidate.seconds
 
 

@@ -19,11 +19,11 @@ def pace(number: int, body: dict[str, Any]) -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.02)
     monkeypatch.setattr(reliability, "PAUSE_AFTER_FAILURE_S", 0.02)
 
 
-async def soak(out: Path, candidate: ScriptedServer, duration_s: float = 0.5, **given: Any) -> Any:
+async def soak(out: Path, candidate: ScriptedServer, duration_s: float = 0.25, **given: Any) -> Any:
     """Envelope, header and lines."""
     collector = find("reliability")
     plan = collector.plan({"duration_s": duration_s, "concurrency": 2, **given})
@@ -41,11 +41,12 @@ async def test_a_quiet_soak(tmp_path: Path, scripted: StartScripted) -> None:
     assert (envelope["kind"], envelope["role"]) == ("reliability", "candidate")
     assert (header["schema"], header["planned"]) == ("infercrane.reliability/v1", len(lines))
     assert (header["crashes"], header["restarts"], header["unready_s"]) == (0, 0, 0.0)
-    assert 0.5 <= header["duration_s"] < 1.0
-    assert len(lines) > 5
+    assert 0.25 <= header["duration_s"] < 5
+    assert len(lines) > 2
     assert all(line["outcome"] == "complete" and line["e2e_s"] > 0 for line in lines)
     assert [line["id"] for line in lines][:1] == ["000001"]
     assert candidate.most_open == 2
+    assert len(set(candidate.prompts)) == len(candidate.prompts)
 
 
 async def test_what_is_not_measured_is_left_out(tmp_path: Path, scripted: StartScripted) -> None:
@@ -54,18 +55,12 @@ async def test_what_is_not_measured_is_left_out(tmp_path: Path, scripted: StartS
     assert absent.isdisjoint(header)
 
 
-async def test_prompts_differ_for_the_whole_soak(tmp_path: Path, scripted: StartScripted) -> None:
-    candidate = await scripted(script=pace)
-    await soak(tmp_path, candidate)
-    assert len(set(candidate.prompts)) == len(candidate.prompts)
-
-
 async def test_a_candidate_that_dies_is_evidence_of_a_crash(tmp_path: Path, scripted: StartScripted) -> None:
     candidate = await scripted(script=pace)
-    asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(candidate.stop()))
+    asyncio.get_running_loop().call_later(0.1, lambda: asyncio.ensure_future(candidate.stop()))
     envelope, header, lines = await soak(tmp_path, candidate)
     assert header["crashes"] == 1
-    assert header["unready_s"] > 0.1
+    assert header["unready_s"] > 0.02
     assert {line["outcome"] for line in lines} >= {"complete", "connect_failed"}
     assert envelope["probes"] == {"before": {}, "after": {}}
 
@@ -73,9 +68,9 @@ async def test_a_candidate_that_dies_is_evidence_of_a_crash(tmp_path: Path, scri
 async def test_a_dead_candidate_is_not_hammered(
     tmp_path: Path, scripted: StartScripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reliability, "PAUSE_AFTER_FAILURE_S", 0.1)
+    monkeypatch.setattr(reliability, "PAUSE_AFTER_FAILURE_S", 0.05)
     _, _, lines = await soak(tmp_path, await scripted(status=500))
-    assert 4 <= len(lines) <= 14
+    assert 2 <= len(lines) <= 14
 
 
 async def test_an_interrupted_soak_goes_on(
@@ -85,16 +80,16 @@ async def test_an_interrupted_soak_goes_on(
     monkeypatch.setattr(reliability, "SHOW_EVERY_S", 0.05)
     candidate = await scripted(script=pace)
     running = asyncio.create_task(soak(tmp_path, candidate, 30.0))
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(0.4)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert [path.name for path in tmp_path.rglob("*.*")] == ["reliability.partial.jsonl"]
     kept = (tmp_path / "r2" / "reliability.partial.jsonl").read_text().splitlines()[1:]
     soaked = sum(json.loads(part)["seconds"]["candidate"] for part in kept)
-    assert soaked > 0.2
-    _, header, lines = await soak(tmp_path, candidate, soaked + 0.2)
-    assert header["duration_s"] == pytest.approx(soaked + 0.2, abs=0.15)
+    assert soaked > 0.1
+    _, header, lines = await soak(tmp_path, candidate, soaked + 0.1)
+    assert soaked + 0.09 < header["duration_s"] < soaked + 5
     assert len({line["id"] for line in lines}) == len(lines)
     assert not (tmp_path / "r2" / "reliability.partial.jsonl").exists()
 

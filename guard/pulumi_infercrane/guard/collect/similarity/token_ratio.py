@@ -2,7 +2,7 @@
 
 from difflib import SequenceMatcher
 
-MAX_WORDS = 512
+MAX_WORDS = 256
 """The ratio takes the square of it in the worst case. Words behind it are not looked at."""
 
 
