@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pulumi_infercrane.guard import load_evidence
-from pulumi_infercrane.guard.collect import CollectError, find
+from pulumi_infercrane.guard.collect import CollectError, find, paired
 from pulumi_infercrane.guard.collect.journal import Journal
 from pulumi_infercrane.guard.times import format_time
 from tests.guard.collect.scripted import CUT, ScriptedServer, StartScripted, good, target_of
@@ -80,6 +80,27 @@ async def test_the_window_begins_with_the_first_block(tmp_path: Path, scripted: 
     raw = next((tmp_path / "r2").glob("*.benchmark.jsonl"))
     starts = [json.loads(line)["start_s"] for line in raw.read_text().splitlines()[1:]]
     assert starts[0] < 60 < 3600 <= starts[-1]
+
+
+async def test_the_window_ends_with_the_last_block_even_if_the_evidence_is_written_later(
+    tmp_path: Path, scripted: StartScripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidate, baseline = await scripted(), await scripted()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise CollectError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(paired, "write_evidence", full)
+        with pytest.raises(CollectError):
+            await measure(tmp_path, candidate, baseline)
+    *rest, last = (tmp_path / PARTIAL).read_text().splitlines()
+    ended = format_time(datetime.now(UTC) - timedelta(minutes=5))
+    (tmp_path / PARTIAL).write_text("\n".join([*rest, json.dumps(json.loads(last) | {"ended_at": ended}), ""]))
+    asked = len(candidate.prompts)
+    envelope, *_ = await measure(tmp_path, candidate, baseline)
+    assert json.loads(envelope.read_bytes())["window"]["ended_at"] == ended
+    assert len(candidate.prompts) == asked
 
 
 async def test_progress_counts_what_is_kept(tmp_path: Path, scripted: StartScripted) -> None:
@@ -184,17 +205,24 @@ asyncio.run(collector.collect(*sides, out=Path(sys.argv[1]), plan=plan, progress
 """
 
 
-async def test_a_killed_process_loses_one_block_at_most(tmp_path: Path, scripted: StartScripted) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+async def test_a_process_that_is_ended_loses_one_block_at_most(
+    tmp_path: Path, scripted: StartScripted, how: signal.Signals
+) -> None:
     candidate, baseline = await scripted(), await scripted(script=lambda number, body: [0.1, *good()])
     command = [sys.executable, "-c", COLLECT, str(tmp_path), candidate.url, baseline.url]
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+        *command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
     )
     assert process.stdout is not None
     while (await process.stdout.readline()).strip() != b"9":
         pass
-    process.send_signal(signal.SIGKILL)
+    process.send_signal(how)
     await process.communicate()
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["benchmark.partial.jsonl"]
     asked = len(candidate.prompts)
     await measure(tmp_path, candidate, baseline)
     assert len(candidate.prompts) == asked + 4

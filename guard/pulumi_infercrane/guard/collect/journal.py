@@ -65,6 +65,11 @@ class Journal:
             raise ValueError("the run has not begun")
         return self.started_at
 
+    @property
+    def ended(self) -> datetime:
+        """When the last block was finished; nothing was measured later."""
+        return parse_time(self.blocks[-1]["ended_at"])
+
     def begin(self, before: Probed) -> None:
         """Continue the run that was found, or start one; to be called when the replicas are about to be measured.
 

@@ -135,11 +135,10 @@ class _Run:
             before[role] = await probe(session, side.target)
         self.journal.begin(before)
         await self._ask_blocks(session)
-        ended_at = datetime.now(UTC)
         for side in self.sides.values():
             side.after = await probe(session, side.target)
         self._take_kept()
-        return Comparison(self.sides["candidate"], self.sides["baseline"], self.journal.started, ended_at)
+        return Comparison(self.sides["candidate"], self.sides["baseline"], self.journal.started, self.journal.ended)
 
     async def _ask_blocks(self, session: aiohttp.ClientSession) -> None:
         since = datetime.now(UTC) - self.journal.started

@@ -138,11 +138,10 @@ class _Soak:
         soaked = math.fsum(block["seconds"]["candidate"] for block in self.journal.blocks)
         if soaked < self.plan.duration_s:
             await self._soak(soaked)
-        ended_at = datetime.now(UTC)
         self.side.before, self.side.after = self.journal.before["candidate"], await probe(self.session, target)
         self.side.records = [record for block in self.journal.blocks for record in block["records"]["candidate"]]
         self.side.seconds = math.fsum(block["seconds"]["candidate"] for block in self.journal.blocks)
-        return Comparison(self.side, None, self.journal.started, ended_at)
+        return Comparison(self.side, None, self.journal.started, self.journal.ended)
 
     async def _soak(self, soaked: float) -> None:
         self.kept_at = time.perf_counter()
