@@ -78,7 +78,7 @@ async def test_an_interrupted_soak_goes_on(
 ) -> None:
     monkeypatch.setattr(reliability, "KEEP_EVERY_S", 0.1)
     monkeypatch.setattr(reliability, "SHOW_EVERY_S", 0.05)
-    candidate = await scripted(script=pace)
+    candidate = await scripted(script=lambda number, body: [60.0] if number == 4 else pace(number, body))
     running = asyncio.create_task(soak(tmp_path, candidate, 30.0))
     await asyncio.sleep(0.4)
     running.cancel()

@@ -146,8 +146,8 @@ class _Soak:
     async def _soak(self, soaked: float) -> None:
         self.kept_at = time.perf_counter()
         until = self.kept_at + self.plan.duration_s - soaked
-        first = sum(len(block["records"]["candidate"]) for block in self.journal.blocks)
-        questions = _questions(self.plan, first)
+        kept = (record["id"] for block in self.journal.blocks for record in block["records"]["candidate"])
+        questions = _questions(self.plan, max(map(int, kept), default=0))
         watching = asyncio.create_task(look_on(self.session, self.side.target, self.watch))
         try:
             async with asyncio.TaskGroup() as group:
@@ -188,10 +188,10 @@ class _Soak:
         self.finished, self.kept_at = [], now
 
 
-def _questions(plan: Plan, first: int) -> Iterator[Question]:
-    """Without end; ids count on over interruptions."""
+def _questions(plan: Plan, last: int) -> Iterator[Question]:
+    """Without end; ids count on from `last`, over interruptions too."""
     prompts = generated_prompts(_PROMPTS, plan.random_seed)
-    number = itertools.count(first + 1)
+    number = itertools.count(last + 1)
     while True:
         for question in as_questions(prompts, plan.max_tokens):
             yield Question(f"{next(number):06}", question.fields)

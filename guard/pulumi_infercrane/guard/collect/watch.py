@@ -6,7 +6,7 @@ tells neither when it started nor what it counted, was not seen to die.
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import aiohttp
 
@@ -26,9 +26,9 @@ class Watch:
     """It began anew; None while it shows nothing that would tell."""
     unready_s: float = 0.0
     """To the second or so: from the look that found it unready to the one that found it ready."""
-    _last: Sign | None = None
-    _looked_at: float = 0.0
-    _down: bool = False
+    _last: Sign | None = field(default=None, init=False)
+    _looked_at: float = field(default=0.0, init=False)
+    _down: bool = field(default=False, init=False)
     """It was seen to be away, and has not been seen to begin anew since."""
 
     def refused(self) -> None:
