@@ -216,11 +216,12 @@ def test_verify_of_a_broken_ledger_exits_1_and_names_the_line(ledger, place):
     assert "ledger.jsonl:1: the chain is broken" in result.output
 
 
-def test_verify_of_a_ledger_says_what_it_could_not_compute(ledger, place):
+def test_verify_of_a_ledger_that_computed_nothing_again_exits_1(ledger, place):
     (place.root / "quality-candidate.evidence.json").unlink()
     result = run("verify", ledger.path, *files(place))
-    assert result.exit_code == 0
+    assert result.exit_code == 1
     assert result.output.count("its evidence is not here") == 2
+    assert "not one decision could be computed again" in result.output
     (place.root.parent / "policy.yaml").write_text(place.policy + "# tightened\n")
     assert run("verify", ledger.path, *files(place)).output.count("made with another policy") == 2
 

@@ -47,8 +47,13 @@ class Verified:
 
     @property
     def holds(self) -> bool:
-        """Something was checked, and all of it holds."""
-        return bool(self.decisions) and not self.problem and all(one.holds for one in self.decisions)
+        """Something was computed again, and nothing contradicts."""
+        return self.computed and not self.problem and all(one.holds for one in self.decisions)
+
+    @property
+    def computed(self) -> bool:
+        """Whether at least one decision was computed again: a whole chain alone proves no verdict."""
+        return any(one.result == "equal" for one in self.decisions)
 
     def lines(self) -> Iterator[str]:
         for one in self.decisions:
@@ -57,6 +62,8 @@ class Verified:
             yield self.problem
         elif self.entries is not None:
             yield f"chain of {self.entries} entries: whole" if self.entries else "an empty ledger: nothing to verify"
+            if self.entries and all(one.result == "not_computed" for one in self.decisions):
+                yield "not one decision could be computed again: give the policy and the evidence of one"
 
     def document(self) -> dict[str, Any]:
         document: dict[str, Any] = {"holds": self.holds, "decisions": [one.document() for one in self.decisions]}

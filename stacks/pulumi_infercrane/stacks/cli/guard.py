@@ -143,7 +143,7 @@ def verify(file: Path, folder: Path, policy_file: Path, ledger: Path | None, as_
     """Compute a decision again and compare it byte by byte: exit 0 when equal, 1 when not.
 
     FILE is a decision record, or a whole ledger: then its chain is checked too, and every decision that was made
-    with this policy and whose evidence is still there is computed again.
+    with this policy and whose evidence is still there is computed again. None at all is no success.
 
     \b
     Example:
