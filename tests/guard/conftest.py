@@ -3,7 +3,7 @@
 import hashlib
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +165,39 @@ class Folder:
         path.write_text(json.dumps(seal(envelope)))
         return path
 
+    def measured(
+        self,
+        role: str,
+        tool: str,
+        version: str,
+        parts: Mapping[str, bytes],
+        kind: str = "benchmark",
+        planned: int | None = None,
+        select: dict[str, Any] | None = None,
+        scenario: dict[str, Any] | None = None,
+        name: str = "",
+        change: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Path:
+        """Files of any tool, by their part, under a sealed envelope."""
+        self.root.mkdir(exist_ok=True, parents=True)
+        name = name or f"{tool}-{role}"
+        files = []
+        for part, raw in parts.items():
+            (self.root / f"{name}.{part}").write_bytes(raw)
+            files.append(self.envelope(kind, role, f"{name}.{part}", raw, {}, 0)["files"][0])
+            files[-1] |= {"part": part, "tool": tool, "tool_version": version}
+        if select:
+            files[0]["select"] = select
+        envelope = self.envelope(kind, role, "", b"", scenario or {"id": "chat-short"}, planned or 0)
+        envelope |= {"files": files}
+        if planned is None:
+            del envelope["planned"]
+        if change:
+            change(envelope)
+        path = self.root / f"{name}.evidence.json"
+        path.write_text(json.dumps(seal(envelope)))
+        return path
+
     def envelope(
         self, kind: str, role: str, path: str, raw: bytes, scenario: dict[str, Any], planned: int
     ) -> dict[str, Any]:
@@ -203,6 +236,12 @@ def answer(index: int, score: float) -> dict[str, Any]:
     text = hashlib.sha256(f"{index} {score}".encode()).hexdigest()
     line = {"id": f"{index:04d}", "score": score, "outcome": "complete", "finish_reason": "stop"}
     return line | {"empty": False, "text_sha256": text}
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """Real files of real tools, trimmed, by the name of the tool."""
+    return Path(__file__).parent / "samples"
 
 
 @pytest.fixture

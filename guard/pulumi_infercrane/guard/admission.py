@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.envelope import Envelope
+from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet, LoadedEvidence
 from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.reasons import Problem, gate_rank
@@ -190,30 +190,46 @@ def _truncated(envelope: Envelope, attempted: int | None) -> Problem | None:
 
 
 def _without_shared_files(pieces: Sequence[Piece]) -> list[Piece]:
-    """One file offered for two revisions is evidence for neither."""
-    revisions: dict[str, set[str]] = {}
+    """One file, or one of the runs in it, offered for two revisions is evidence for neither."""
+    offered: dict[str, list[Envelope]] = {}
     for piece in pieces:
         if piece.envelope:
-            revisions.setdefault(piece.envelope.primary.sha256, set()).add(piece.envelope.subject.revision_digest)
+            offered.setdefault(piece.envelope.primary.sha256, []).append(piece.envelope)
     problem = Problem("binding_conflict", "the same file is offered for two revisions")
     return [
         replace(piece, problem=problem)
-        if piece.used and piece.envelope and len(revisions[piece.envelope.primary.sha256]) > 1
+        if piece.used and piece.envelope and _is_shared(piece.envelope, offered)
         else piece
         for piece in pieces
     ]
 
 
+def _is_shared(envelope: Envelope, offered: Mapping[str, Sequence[Envelope]]) -> bool:
+    return any(
+        other.subject.revision_digest != envelope.subject.revision_digest and _same_run(other.primary, envelope.primary)
+        for other in offered[envelope.primary.sha256]
+    )
+
+
+def _same_run(one: EvidenceFile, other: EvidenceFile) -> bool:
+    """Two selections from one file are different runs only if they say different things about the same key."""
+    if one.sha256 != other.sha256:
+        return False
+    first, second = one.select or {}, other.select or {}
+    return all(str(first[key]) == str(second[key]) for key in first.keys() & second.keys())
+
+
 def _once(pieces: Sequence[Piece]) -> list[Piece]:
-    """The same envelope, or the same file under two envelopes, counts once."""
-    seen: set[str] = set()
+    """The same envelope, or the same run under two envelopes, counts once."""
+    seen: dict[str, list[EvidenceFile]] = {}
     result: list[Piece] = []
     for piece in pieces:
-        file = piece.envelope.primary.sha256 if piece.envelope else ""
-        repeated = piece.used and file in seen
+        file = piece.envelope.primary if piece.used and piece.envelope else None
+        before = seen.setdefault(file.sha256, []) if file else []
+        repeated = file is not None and any(_same_run(other, file) for other in before)
         result.append(replace(piece, problem=Problem("duplicate", "counted once")) if repeated else piece)
-        if piece.used:
-            seen.add(file)
+        if file:
+            before.append(file)
     return result
 
 

@@ -1,6 +1,12 @@
 """Quality is paired by item, against a margin; no test that failed to find a difference counts as equality."""
 
+from dataclasses import replace
+
 import pytest
+
+from pulumi_infercrane.guard.evidence import revision_digest
+from pulumi_infercrane.guard.evidence.readers.infercrane import quality as quality_reader
+from pulumi_infercrane.guard.evidence.records import Score
 
 HEAD = "schema: infercrane.policy/v1\nrequired_kinds: [quality]\n"
 
@@ -210,3 +216,168 @@ def test_passes_that_differ_by_more_than_noise_are_in_conflict(folder):
     folder.quality("candidate", scores(60, 0), name="two")
     record = judged(folder, "id: quality.basics")
     assert (record["outcome"], record["reasons"]) == ("unknown", ["conflict"])
+
+
+# --- without items ----------------------------------------------------------------------------------------------
+
+
+def unpaired(folder, monkeypatch, baseline, candidate, rule="id: quality.basics"):
+    """The rule judged on two means, each `(value, stderr, n)`."""
+    scores = {folder.baseline: Score(*baseline), folder.candidate: Score(*candidate)}
+    read = quality_reader.read
+
+    def summary(header, lines):
+        return replace(read(header, lines), answers={}, summary=scores[header["revision_digest"]])
+
+    monkeypatch.setattr(quality_reader, "read", summary)
+    both(folder, [1.0], 1)
+    return judged(folder, rule)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "outcome", "code"),
+    [
+        ((0.8, 0.004, 10_000), (0.8, 0.004, 10_000), "pass", "within_margin"),
+        ((0.8, 0.004, 10_000), (0.7, 0.0046, 10_000), "fail", "margin_exceeded"),
+        ((0.8, 0.0126, 1000), (0.8, 0.0126, 1000), "unknown", "interval_straddles"),
+        ((0.4121, 0.01438, None), (0.4121, 0.01438, None), "unknown", "interval_straddles"),
+    ],
+)
+def test_two_means_are_compared_with_their_standard_errors(folder, monkeypatch, baseline, candidate, outcome, code):
+    record = unpaired(folder, monkeypatch, baseline, candidate)
+    assert (record["outcome"], record["reasons"], record["method"]) == (outcome, [code], "unpaired")
+
+
+def test_the_bounds_are_those_of_the_formula(folder, monkeypatch):
+    record = unpaired(folder, monkeypatch, (0.8, 0.0126, 1000), (0.79, 0.0128, 1000))
+    half = 1.6448536269514722 * (0.0126**2 + 0.0128**2) ** 0.5
+    assert (record["lo"], record["hi"]) == pytest.approx((-0.01 - half, -0.01 + half), rel=1e-8)
+    assert record["needs"].startswith("the items of both sides would settle it with fewer of them")
+
+
+def test_where_a_file_does_not_say_how_many_the_standard_error_does(folder, monkeypatch):
+    record = unpaired(folder, monkeypatch, (0.4121160409556314, 0.014383915302225398, None), (0.4, 0.0143, 1172))
+    assert record["n"] == [1172, 1172]  # arc_challenge has 1,172 questions
+
+
+@pytest.mark.parametrize("stderr", [None, 0.0])
+def test_a_mean_without_a_standard_error_proves_nothing(folder, monkeypatch, stderr):
+    record = unpaired(folder, monkeypatch, (0.8, stderr, 1000), (0.8, 0.01, 1000))
+    assert (record["outcome"], record["reasons"]) == ("unknown", ["summary_only"])
+
+
+def test_a_few_items_form_no_interval(folder, monkeypatch):
+    assert unpaired(folder, monkeypatch, (0.8, 0.1, 29), (0.2, 0.01, 900))["reasons"] == ["insufficient_n"]
+
+
+@pytest.mark.parametrize("part", ["invalid", "truncated"])
+def test_without_items_there_is_no_share_of_them(folder, monkeypatch, part):
+    record = unpaired(folder, monkeypatch, (0.8, 0.01, 900), (0.8, 0.01, 900), f"id: quality.basics.{part}")
+    assert (record["outcome"], record["reasons"]) == ("unknown", ["summary_only"])
+
+
+# --- mean over tasks --------------------------------------------------------------------------------------------
+
+MEAN = "{id: quality.a, min_pass: 100}, {id: quality.b, min_pass: 100}, {id: quality.mean}"
+
+
+def mean_of(folder, rules=MEAN, **lost):
+    """Tasks of 300 items, of which the candidate loses as many as said."""
+    for task, number in lost.items():
+        folder.quality("baseline", [1.0] * 300, name=f"{task}-baseline", header={"task": task})
+        folder.quality("candidate", scores(300, number), name=f"{task}-candidate", header={"task": task})
+    records = folder.decide(policy=f"{HEAD}rules: [{rules}]\n").record["rules"]
+    return next(record for record in records if record["rule"] == "quality.mean")
+
+
+def test_the_mean_over_tasks_has_a_margin_of_its_own(folder):
+    record = mean_of(folder, a=0, b=0)
+    assert (record["outcome"], record["limit"], record["n"]) == ("pass", -0.01, [600])
+    assert record["detail"].endswith("mean over 2 tasks")
+    assert record["lo"] == pytest.approx(-0.0054465 / 2**0.5, abs=1e-6)
+
+
+def test_tasks_weigh_the_same(folder):
+    record = mean_of(folder, a=30, b=0)
+    assert record["estimate"] == pytest.approx(-30 / 302 / 2)
+    assert (record["outcome"], len(record["evidence"])) == ("fail", 4)
+
+
+def test_a_task_that_was_left_out_keeps_the_mean_from_being_formed(folder):
+    record = mean_of(folder, a=0)
+    assert (record["outcome"], record["reasons"]) == ("unknown", ["no_evidence"])
+    assert record["detail"] == "b: no admissible candidate evidence for task 'b'"
+
+
+def test_a_task_that_proves_nothing_keeps_it_too(folder):
+    folder.quality("baseline", [0.0] * 300, name="b-baseline", header={"task": "b"})
+    folder.quality("candidate", [0.0] * 300, name="b-candidate", header={"task": "b"})
+    assert mean_of(folder, a=0)["reasons"] == ["degenerate"]
+
+
+def test_few_items_in_all_form_no_mean(folder):
+    for role in ("baseline", "candidate"):
+        folder.quality(role, [1.0] * 60)
+    record = mean_of(folder, "{id: quality.basics}, {id: quality.mean}")
+    assert (record["reasons"], record["needs"]) == (["insufficient_n"], "about 240 more items needed")
+
+
+def test_a_mean_needs_tasks_with_rules_of_their_own(folder):
+    folder.quality("candidate")
+    folder.quality("baseline")
+    assert "add one like quality.<task>" in mean_of(folder, "{id: quality.mean}")["detail"]
+
+
+# --- what a tool tells of its items ------------------------------------------------------------------------------
+
+
+def changed(monkeypatch, change):
+    """Every record that is read, changed."""
+    read = quality_reader.read
+    monkeypatch.setattr(quality_reader, "read", lambda header, lines: change(read(header, lines)))
+
+
+@pytest.mark.parametrize(("part", "flag"), [("invalid", "empty"), ("truncated", "cut")])
+def test_a_share_of_what_no_tool_counted_is_unknown_not_zero(folder, monkeypatch, part, flag):
+    def untold(record):
+        answers = {item: replace(answer, **{flag: None}) for item, answer in record.answers.items()}
+        return replace(record, answers=answers)
+
+    changed(monkeypatch, untold)
+    both(folder, [1.0] * 300, 300)
+    record = judged(folder, f"id: quality.basics.{part}")
+    assert (record["outcome"], record["reasons"]) == ("unknown", ["no_evidence"])
+
+
+def test_scores_that_tell_nothing_cannot_pass_but_can_fail(folder, monkeypatch):
+    changed(monkeypatch, lambda record: replace(record, constant="all choices tie"))
+    both(folder, [1.0] * 300, 300)
+    record = judged(folder, "id: quality.basics")
+    assert (record["reasons"], record["detail"]) == (["degenerate"], "candidate: all choices tie")
+    both(folder, [0.0] * 300, 300)
+    assert judged(folder, "id: quality.basics")["outcome"] == "fail"
+
+
+def test_a_run_that_left_items_out_is_truncated(folder, monkeypatch):
+    changed(monkeypatch, lambda record: replace(record, planned=61))
+    both(folder, [1.0] * 60)
+    record = judged(folder, "id: quality.basics")
+    assert record["reasons"] == ["truncated"]
+    assert record["detail"] == "60 of the task's 61 items were asked; run it without a limit"
+
+
+def test_other_prompts_are_compared_only_when_the_template_is_the_change(folder, monkeypatch):
+    seen = iter("abab")
+    changed(monkeypatch, lambda record: replace(record, prompts_digest=next(seen)))
+    both(folder, [1.0] * 300, 300)
+    assert judged(folder, "id: quality.basics")["reasons"] == ["not_comparable"]
+    folder.subjects["candidate"] |= {"chat_template_sha": "sha256:" + "e" * 64}
+    folder.subjects["candidate"]["revision_digest"] = revision_digest(folder.subjects["candidate"])
+    both(folder, [1.0] * 300, 300)
+    assert judged(folder, "id: quality.basics")["outcome"] == "pass"
+
+
+def test_notes_of_the_reader_stand_in_the_decision(folder, monkeypatch):
+    changed(monkeypatch, lambda record: replace(record, notes=("dirty_revision",)))
+    both(folder, [1.0] * 300, 300)
+    assert "dirty_revision" in judged(folder, "id: quality.basics")["notes"]

@@ -95,14 +95,16 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Answer:
-    """One scored item. `score` is 0..1; a failed request scores 0."""
+    """One scored item. `score` is 0..1, higher is better; a failed request scores 0."""
 
     score: float
     ok: bool
-    empty: bool
-    cut: bool
-    """The answer ended at the token limit."""
+    empty: bool | None
+    """Nothing was answered, or nothing the task could use; None when the tool does not say."""
+    cut: bool | None
+    """The answer ended at the token limit; None when the tool does not say."""
     text_sha256: str
+    """Digest of what was answered; empty when the file does not hold it."""
 
 
 @dataclass(frozen=True)
@@ -110,27 +112,36 @@ class Quality:
     """One pass over a task's items, by item id. Without items there is only the `summary` of the tool."""
 
     task: str
+    """As rules name it: letters, digits, `_` and `-`."""
     metric: str
     tasks_digest: str
+    """Over what must be equal on both sides: the questions, what is right, and how answers are picked and scored."""
     answers: Mapping[str, Answer]
     summary: "Score | None" = None
     constant: str = ""
     """Why the scores tell nothing, for example that every choice was equally likely."""
     planned: int | None = None
     """Items the task has, where the tool says so."""
+    prompts_digest: str = ""
+    """Over the prompts after the chat template: equal on both sides unless the template is the declared change."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the decision should know, for example that the task's source was edited and not committed."""
 
     @property
-    def attempted(self) -> int:
-        return len(self.answers) if self.answers else (self.summary.n if self.summary else 0)
+    def attempted(self) -> int | None:
+        """Items that were asked; None when the file does not say."""
+        if self.answers:
+            return len(self.answers)
+        return self.summary.n if self.summary else 0
 
 
 @dataclass(frozen=True)
 class Score:
-    """Mean score of a task, 0..1, with its standard error."""
+    """Mean score of a task, 0..1, higher is better, with its standard error; None for what the file does not say."""
 
     value: float
     stderr: float | None
-    n: int
+    n: int | None
 
 
 @dataclass(frozen=True)

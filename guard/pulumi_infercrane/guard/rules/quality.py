@@ -1,15 +1,19 @@
-"""Rules over a task's answers, paired by item: `quality.<task>` or `quality.<task>.<metric>` for the score,
-`quality.<task>.invalid` for failed or empty answers, `quality.<task>.truncated` for answers cut at the token limit."""
+"""Rules over a task's answers: `quality.<task>` or `quality.<task>.<metric>` for the score, `quality.<task>.invalid`
+for failed or empty answers, `quality.<task>.truncated` for answers cut at the token limit, `quality.mean` for the mean
+over all tasks that have a score rule, each weighing the same.
 
-import math
+Answers are paired by item. Without items on both sides the means are compared with their standard errors, which takes
+about ten times as many of them.
+"""
+
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
-from pulumi_infercrane.guard import statistics
+from pulumi_infercrane.guard import pairing, statistics
 from pulumi_infercrane.guard.comparability import version_problem
-from pulumi_infercrane.guard.evidence.records import Answer
+from pulumi_infercrane.guard.pairing import SCORE, Measure, Pair
 from pulumi_infercrane.guard.reasons import Problem
 from pulumi_infercrane.guard.rule import (
     Finding,
@@ -23,7 +27,6 @@ from pulumi_infercrane.guard.rule import (
     at_least,
     at_most,
     conclude,
-    disagree,
     ids,
     in_conflict,
     more_needed,
@@ -32,57 +35,71 @@ from pulumi_infercrane.guard.rule import (
     unknown,
 )
 
+MEAN = "mean"
+
 _SCORE = RuleForm("margin", 0.02, hard=True, min_pass=300, min_compute=30)
 _SHARE = RuleForm("margin", 0.01, hard=True, min_pass=300, min_compute=30)
+_MEAN = RuleForm("margin", 0.01, hard=True, min_pass=300, min_compute=300)
 _ID = re.compile(r"quality\.([A-Za-z0-9_-]+)(?:\.([A-Za-z0-9_-]+))?")
+_PAIRS_WOULD_DO = "the items of both sides would settle it with fewer of them: give the per-item files too"
 
-
-@dataclass(frozen=True)
-class _Measure:
-    """What is compared per item, 0..1, and what an item counts that the candidate did not answer."""
-
-    value: Callable[[Answer], float]
-    missing: float
-    higher_is_better: bool
-    what: str
-
-
-_SCORED = _Measure(lambda answer: answer.score, 0.0, higher_is_better=True, what="difference")
 _SHARES = {
-    "invalid": _Measure(lambda answer: float(answer.empty or not answer.ok), 1.0, False, "invalid share, difference"),
-    "truncated": _Measure(lambda answer: float(answer.cut), 1.0, False, "truncated share, difference"),
+    "invalid": Measure(
+        lambda answer: float(bool(answer.empty) or not answer.ok), 1.0, False, "invalid share, difference"
+    ),
+    "truncated": Measure(lambda answer: float(bool(answer.cut)), 1.0, False, "truncated share, difference"),
 }
+_SHOWN_BY = {
+    "invalid": ("empty", "which answers were empty or unusable"),
+    "truncated": ("cut", "which answers were cut at the token limit"),
+}
+"""Flag of an answer that a share is over, and what a tool does not say that leaves it None."""
 
 
 def _form(rule_id: str) -> RuleForm | None:
     match = _ID.fullmatch(rule_id)
-    if match is None:
+    if match is None or (match[1] == MEAN and match[2]):
         return None
+    if match[1] == MEAN:
+        return _MEAN
     return _SHARE if match[2] in _SHARES else _SCORE
 
 
 def _check(member: Member, settings: Settings) -> Problem | None:
-    return None
+    """A run that left items out may have left out those that matter."""
+    planned, attempted = member.record.planned, member.record.attempted
+    if planned is None or attempted is None or attempted >= planned:
+        return None
+    return Problem("truncated", f"{attempted} of the task's {planned} items were asked; run it without a limit")
 
 
 def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
-    task, _, part = rule.id.removeprefix("quality.").partition(".")
-    of_task = Sides(_of(task, sides.candidate), _of(task, sides.baseline), sides.no_baseline)
-    problem = _problem(task, part, of_task)
+    task, part = _names(rule.id)
+    if task == MEAN:
+        return _judge_mean(rule, sides, settings)
+    about = pairing.of_task(task, "" if part in _SHARES else part, sides)
+    problem = _problem(task, part, about)
     if problem:
         return unknown(problem.code, problem.detail)
-    measure = _SHARES.get(part, _SCORED)
-    pairs = _pairs(of_task, measure)
-    if len(pairs) < rule.min_compute:
-        detail = f"{len(pairs)} of {rule.min_pass} pairs, no interval is formed below {rule.min_compute}"
-        finding = unknown("insufficient_n", detail, needs=more_needed(rule.min_pass, len(pairs), "pairs"))
+    if pairing.have_items(about):
+        finding = _judge_items(rule, _SHARES.get(part, SCORE), about, settings.alpha)
+    elif part in _SHARES:
+        finding = unknown("summary_only", "without items there is no share of them", needs=_PAIRS_WOULD_DO)
     else:
-        finding = _paired(rule, measure, pairs, of_task, settings.alpha)
-    return replace(finding, evidence=ids(of_task.all))
+        finding = _judge_means(rule, about, settings.alpha)
+    return replace(finding, evidence=ids(about.all), notes=(*finding.notes, *_notes(about)))
 
 
-def _of(task: str, members: Sequence[Member]) -> tuple[Member, ...]:
-    return tuple(member for member in members if member.record.task == task)
+def _names(rule_id: str) -> tuple[str, str]:
+    task, _, part = rule_id.removeprefix("quality.").partition(".")
+    return task, part
+
+
+def _notes(sides: Sides) -> tuple[str, ...]:
+    return tuple(sorted({note for member in sides.all for note in member.record.notes}))
+
+
+# --- whether they can be compared -------------------------------------------------------------------------------
 
 
 def _problem(task: str, part: str, sides: Sides) -> Problem | None:
@@ -90,55 +107,49 @@ def _problem(task: str, part: str, sides: Sides) -> Problem | None:
         return Problem("no_evidence", f"no admissible candidate evidence for task {task!r}")
     if not sides.baseline:
         return sides.no_baseline or Problem("no_evidence", f"no admissible baseline evidence for task {task!r}")
-    return version_problem(sides.all) or _task_problem(part, sides)
+    return version_problem(sides.all) or pairing.task_problem(sides) or _measure_problem(part, sides)
 
 
-def _task_problem(part: str, sides: Sides) -> Problem | None:
+def _measure_problem(part: str, sides: Sides) -> Problem | None:
+    if part in _SHARES:
+        flag, what = _SHOWN_BY[part]
+        answers = [answer for member in sides.all for answer in member.record.answers.values()]
+        if all(getattr(answer, flag) is not None for answer in answers):
+            return None
+        return Problem("no_evidence", f"{sides.candidate[0].envelope.primary.tool} does not say {what}")
     metrics = {member.record.metric for member in sides.all}
-    if len({member.record.tasks_digest for member in sides.all}) > 1:
-        return Problem("not_comparable", "the two sides answered different task files")
-    if len(metrics) > 1 or (part and part not in _SHARES and part not in metrics):
+    if len(metrics) > 1 or (part and part not in metrics):
         wanted = f", the rule judges {part}" if part else ""
         return Problem("not_comparable", f"scored by {' and '.join(sorted(metrics))}{wanted}")
     return None
 
 
-# --- pairs ------------------------------------------------------------------------------------------------------
+# --- item by item -----------------------------------------------------------------------------------------------
 
 
-def _pairs(sides: Sides, measure: _Measure) -> list[tuple[float, float]]:
-    """Baseline and candidate value of every item the baseline answered; repeated passes are averaged per item."""
-    baseline, candidate = _values(sides.baseline, measure), _values(sides.candidate, measure)
-    return [(value, candidate.get(item, measure.missing)) for item, value in sorted(baseline.items())]
-
-
-def _values(members: Sequence[Member], measure: _Measure) -> Mapping[str, float]:
-    values: dict[str, list[float]] = {}
-    for member in members:
-        for item, answer in member.record.answers.items():
-            values.setdefault(item, []).append(measure.value(answer))
-    return {item: math.fsum(sorted(passes)) / len(passes) for item, passes in values.items()}
-
-
-def _paired(rule: Rule, measure: _Measure, pairs: Sequence[tuple[float, float]], sides: Sides, alpha: float) -> Finding:
-    difference = statistics.paired_difference([candidate - baseline for baseline, candidate in pairs], alpha)
-    finding = conclude(rule, _measured(rule, measure, difference, alpha), _notes(measure, pairs, difference))
-    if any(_passes_disagree(side, measure, alpha) for side in (sides.baseline, sides.candidate)):
+def _judge_items(rule: Rule, measure: Measure, sides: Sides, alpha: float) -> Finding:
+    pairs = pairing.pairs(sides, measure)
+    if len(pairs) < rule.min_compute:
+        detail = f"{len(pairs)} of {rule.min_pass} pairs, no interval is formed below {rule.min_compute}"
+        return unknown("insufficient_n", detail, needs=more_needed(rule.min_pass, len(pairs), "pairs"))
+    difference = pairing.difference(pairs, alpha)
+    finding = conclude(rule, _measured(rule, measure, difference, alpha), _figures(measure, pairs, difference))
+    if pairing.passes_disagree(sides, measure, alpha):
         return in_conflict(finding)
-    degenerate = _degenerate(measure, pairs, sides)
-    if finding.outcome != "fail" and degenerate:
-        return replace(finding, outcome="unknown", code="degenerate", detail=degenerate, needs="")
-    return finding
+    nothing = pairing.degenerate(pairs, sides) if measure is SCORE else ""
+    return finding if finding.outcome == "fail" or not nothing else _degenerate(finding, nothing)
 
 
-def _measured(rule: Rule, measure: _Measure, difference: statistics.Paired, alpha: float) -> Measured:
+def _degenerate(finding: Finding, why: str) -> Finding:
+    return replace(finding, outcome="unknown", code="degenerate", detail=why, needs="")
+
+
+def _measured(rule: Rule, measure: Measure, difference: statistics.Paired, alpha: float) -> Measured:
     interval, n = rounded_interval(difference), difference.pairs
     limit = -rule.bound if measure.higher_is_better else rule.bound
     outcome = at_least(interval, limit) if measure.higher_is_better else at_most(interval, limit)
-    worse, better = difference.lost, difference.gained
-    if not measure.higher_is_better:
-        worse, better = better, worse
-    if outcome == "fail" and statistics.binomial_at_least(worse, worse + better, 0.5) > alpha:
+    worse, better = measure.losses(difference)
+    if outcome == "fail" and not _is_significant(worse, better, alpha):
         outcome = "unknown"
     beyond = limit - difference.estimate if measure.higher_is_better else difference.estimate - limit
     return Measured(
@@ -148,7 +159,7 @@ def _measured(rule: Rule, measure: _Measure, difference: statistics.Paired, alph
         limit=limit,
         outcome=outcome,
         what=measure.what,
-        counts=_counts(measure, difference),
+        counts=_counts(measure, worse, better, n),
         p=statistics.normal_tail(beyond / difference.se),
         enough=rule.min_pass,
         total=_pairs_to_settle(difference, rule.bound, limit, alpha),
@@ -156,10 +167,15 @@ def _measured(rule: Rule, measure: _Measure, difference: statistics.Paired, alph
     )
 
 
-def _counts(measure: _Measure, difference: statistics.Paired) -> str:
+def _is_significant(worse: int, better: int, alpha: float) -> bool:
+    """Few losses are no proof of a loss, however the interval lies."""
+    return statistics.binomial_at_least(worse, worse + better, 0.5) <= alpha
+
+
+def _counts(measure: Measure, worse: int, better: int, n: int) -> str:
     if measure.higher_is_better:
-        return f"{difference.lost} lost / {difference.gained} gained of {difference.pairs}"
-    return f"{difference.gained} more / {difference.lost} fewer of {difference.pairs}"
+        return f"{worse} lost / {better} gained of {n}"
+    return f"{worse} more / {better} fewer of {n}"
 
 
 def _pairs_to_settle(difference: statistics.Paired, margin: float, limit: float, alpha: float) -> float:
@@ -174,25 +190,98 @@ def _pairs_to_settle(difference: statistics.Paired, margin: float, limit: float,
     return n * scaled(half, difference.estimate - limit)
 
 
-def _notes(measure: _Measure, pairs: Sequence[tuple[float, float]], difference: statistics.Paired) -> tuple[str, ...]:
+def _figures(measure: Measure, pairs: Sequence[Pair], difference: statistics.Paired) -> tuple[str, ...]:
     mcnemar = f"mcnemar_p {difference.mcnemar_p:.3g}"
-    saturated = measure is _SCORED and all(pair == (1.0, 1.0) for pair in pairs)
+    saturated = measure is SCORE and all(pair == (1.0, 1.0) for pair in pairs)
     return (mcnemar, "saturated") if saturated else (mcnemar,)
 
 
-def _passes_disagree(members: Sequence[Member], measure: _Measure, alpha: float) -> bool:
-    means = [_values([member], measure) for member in members]
-    return disagree([statistics.wilson(math.fsum(m.values()) / len(m), len(m), alpha) for m in means if m])
+# --- without items ----------------------------------------------------------------------------------------------
 
 
-def _degenerate(measure: _Measure, pairs: Sequence[tuple[float, float]], sides: Sides) -> str:
-    if measure is _SCORED and not any(baseline or candidate for baseline, candidate in pairs):
-        return "every answer of both sides scored 0: the task tells nothing about these revisions"
-    for name, side in (("candidate", sides.candidate), ("baseline", sides.baseline)):
-        texts = {answer.text_sha256 for member in side for answer in member.record.answers.values() if answer.ok}
-        if len(texts) == 1 and len(pairs) > 1:
-            return f"every answer of the {name} is the same text"
-    return ""
+def _judge_means(rule: Rule, sides: Sides, alpha: float) -> Finding:
+    difference = pairing.means(sides, alpha)
+    if isinstance(difference, Problem):
+        return unknown(difference.code, difference.detail, needs=_PAIRS_WOULD_DO)
+    n = (pairing.items_behind(sides.baseline[0]), pairing.items_behind(sides.candidate[0]))
+    if min(n) < rule.min_compute:
+        detail = f"{min(n)} of {rule.min_pass} items, no interval is formed below {rule.min_compute}"
+        return unknown("insufficient_n", detail, needs=_PAIRS_WOULD_DO)
+    finding = _from_difference(rule, difference, n, "unpaired", "two means", "items on each side", alpha)
+    constant = next((member.record.constant for member in sides.all if member.record.constant), "")
+    if constant and finding.outcome != "fail":
+        return _degenerate(finding, constant)
+    return replace(finding, needs=_PAIRS_WOULD_DO) if finding.outcome == "unknown" else finding
+
+
+def _from_difference(
+    rule: Rule,
+    difference: statistics.Difference,
+    n: tuple[int, ...],
+    method: str,
+    counts: str,
+    unit: str,
+    alpha: float,
+) -> Finding:
+    interval, limit = rounded_interval(difference), -rule.bound
+    half = statistics.normal_quantile(alpha) * difference.se
+    measured = Measured(
+        method=method,
+        n=n,
+        interval=interval,
+        limit=limit,
+        outcome=at_least(interval, limit),
+        what="difference",
+        counts=counts,
+        p=statistics.normal_tail((limit - difference.estimate) / difference.se),
+        enough=rule.min_pass,
+        total=min(n) * scaled(half, difference.estimate - limit),
+        unit=unit,
+    )
+    return conclude(rule, measured)
+
+
+# --- mean over tasks --------------------------------------------------------------------------------------------
+
+
+def _judge_mean(rule: Rule, sides: Sides, settings: Settings) -> Finding:
+    """A task without evidence keeps the mean from being formed: else leaving out a bad one would better it."""
+    named = [_names(other) for other in sorted(settings.bounds) if other.startswith("quality.")]
+    tasks = [(task, part) for task, part in named if task != MEAN and part not in _SHARES]
+    if not tasks:
+        return unknown("no_evidence", "no task has a score rule of its own to be averaged; add one like quality.<task>")
+    differences: list[statistics.Difference] = []
+    used: tuple[Member, ...] = ()
+    items = 0
+    for task, part in tasks:
+        about = pairing.of_task(task, part, sides)
+        difference = _problem(task, part, about) or _task_difference(about, settings.alpha)
+        if isinstance(difference, Problem):
+            return unknown(difference.code, f"{task}: {difference.detail}")
+        differences.append(difference)
+        used += about.all
+        items += _items(about)
+    if items < rule.min_compute:
+        needs = more_needed(rule.min_pass, items, "items")
+        return unknown("insufficient_n", f"{items} of {rule.min_pass} items over {len(tasks)} tasks", needs=needs)
+    mean = statistics.mean_over_tasks(differences, settings.alpha)
+    counts = f"mean over {len(tasks)} tasks"
+    finding = _from_difference(rule, mean, (items,), "mean_over_tasks", counts, "items in all", settings.alpha)
+    return replace(finding, evidence=tuple(sorted(set(ids(used)))))
+
+
+def _task_difference(sides: Sides, alpha: float) -> statistics.Difference | Problem:
+    if not pairing.have_items(sides):
+        return pairing.means(sides, alpha)
+    pairs = pairing.pairs(sides, SCORE)
+    nothing = pairing.degenerate(pairs, sides)
+    return Problem("degenerate", nothing) if nothing else pairing.difference(pairs, alpha)
+
+
+def _items(sides: Sides) -> int:
+    if pairing.have_items(sides):
+        return len(pairing.pairs(sides, SCORE))
+    return min(pairing.items_behind(member) for member in sides.all)
 
 
 KIND = Kind(

@@ -2,7 +2,9 @@
 
 A module exposes `read(parts, envelope) -> Record`, where `parts` holds the bytes of the envelope's files by their part,
 and `VERSIONS`, the major.minor versions it knows; empty for a tool whose files are told apart by their keys because
-they hold no version. It raises Inadmissible for content it cannot vouch for.
+they hold no version. It raises Inadmissible for content it cannot vouch for. `READS` and `CANNOT_KNOW` say in a
+sentence each, for people, what it takes from a file and what no file of this tool can tell. A module may also expose
+`stated(parts) -> Stated` (`evidence/stated.py`): what the file says about its own measurement.
 """
 
 import importlib
@@ -22,7 +24,19 @@ class Reader(Protocol):
     """What a module in this folder provides."""
 
     VERSIONS: tuple[str, ...]
+    READS: str
+    CANNOT_KNOW: str
     read: Callable[[Mapping[str, bytes], Envelope], Record]
+
+
+def known_tools() -> tuple[str, ...]:
+    """Names of the tools whose files can be read, sorted."""
+    return tuple(sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(__path__)))
+
+
+def find_reader(tool: str) -> Reader:
+    """The reader of one of `known_tools`, whatever the version of its files."""
+    return cast("Reader", importlib.import_module(f"{__name__}.{tool.replace('-', '_')}"))
 
 
 def reader_for(tool: str, version: str) -> Reader:
@@ -31,11 +45,9 @@ def reader_for(tool: str, version: str) -> Reader:
     Raises:
         Inadmissible: `tool_unknown` or `version_unknown`.
     """
-    module = tool.replace("-", "_")
-    known = sorted(found.name for found in pkgutil.iter_modules(__path__))
-    if module not in known:
-        raise Inadmissible("tool_unknown", f"no reader for {tool!r}, only for {', '.join(known)}")
-    reader = cast("Reader", importlib.import_module(f"{__name__}.{module}"))
+    if tool.replace("_", "-") not in known_tools():
+        raise Inadmissible("tool_unknown", f"no reader for {tool!r}, only for {', '.join(known_tools())}")
+    reader = find_reader(tool)
     if reader.VERSIONS and major_minor(version) not in reader.VERSIONS:
         raise Inadmissible("version_unknown", f"{tool} {version}: known are {', '.join(reader.VERSIONS)}")
     return reader

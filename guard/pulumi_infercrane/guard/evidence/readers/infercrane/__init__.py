@@ -12,11 +12,14 @@ from typing import Any
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import count, field
 from pulumi_infercrane.guard.evidence.records import Record
+from pulumi_infercrane.guard.evidence.stated import Stated
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse_lines
 from pulumi_infercrane.guard.times import parse_time
 
 VERSIONS = ("0.1",)
+READS = "JSON Lines of `infercrane collect`, `infercrane.<kind>/v1`: every request, item or event of a run."
+CANNOT_KNOW = "What happened outside the requests it sent, such as other load on the same machine."
 
 TOLERATED_CLOCK_S = 60.0
 
@@ -38,6 +41,14 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Record:
     planned = _check_header(header, envelope)
     record: Record = importlib.import_module(f"{__name__}.{envelope.kind}").read(header, _numbered(lines, planned))
     return record
+
+
+def stated(parts: Mapping[str, bytes]) -> Stated:
+    """Version, window and number of planned lines, from the first line."""
+    header = next(parse_lines(parts["primary"]))
+    text = {name: str(header.get(name, "")) for name in ("tool_version", "started_at", "ended_at")}
+    planned = header.get("planned")
+    return Stated(**text, planned=planned if isinstance(planned, int) else None)
 
 
 def _check_header(header: Mapping[str, Any], envelope: Envelope) -> int:
