@@ -11,6 +11,7 @@ import pytest
 
 from pulumi_infercrane.guard import Decision, decide, load_evidence, load_policy
 from pulumi_infercrane.guard.evidence import revision_digest, seal
+from pulumi_infercrane.guard.evidence.folder import LoadedEvidence
 
 DIGEST = "sha256:" + "d" * 64
 STARTED, ENDED, AS_OF = "2026-11-30T04:00:00Z", "2026-11-30T04:02:00Z", "2026-11-30T05:00:00Z"
@@ -257,3 +258,15 @@ def _subject_of() -> Callable[..., dict[str, Any]]:
 @pytest.fixture(scope="session")
 def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Folder]:
     return lambda **names: Folder(tmp_path_factory.mktemp("evidence"), **names)
+
+
+@pytest.fixture
+def loaded(folder: Any) -> Callable[..., LoadedEvidence]:
+    """`loaded(tool, version, parts, **of_envelope)`: a candidate's files, read."""
+
+    def load(tool: str, version: str, parts: Mapping[str, bytes], **of_envelope: Any) -> LoadedEvidence:
+        folder.measured("candidate", tool, version, parts, **({"kind": "quality"} | of_envelope))
+        (item,) = load_evidence(folder.root).items
+        return item
+
+    return load
