@@ -12,7 +12,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.collect.load import Comparison, Side
 from pulumi_infercrane.guard.collect.target import CollectError
-from pulumi_infercrane.guard.evidence import seal
+from pulumi_infercrane.guard.evidence.writing import file_entry, write_envelope
 from pulumi_infercrane.guard.files import write_whole
 from pulumi_infercrane.guard.times import format_time
 
@@ -94,21 +94,12 @@ def _envelope(
 
 def _write_envelope(raw: Path, kind: str, envelope: dict[str, Any]) -> Path:
     path = raw.with_name(raw.name.removesuffix(f".{kind}.jsonl") + ".evidence.json")
-    write_whole(path, json.dumps(seal(envelope), indent=2).encode() + b"\n")
-    return path
+    return write_envelope(path, envelope)
 
 
 def _file(path: Path) -> dict[str, Any]:
-    data = path.read_bytes()
-    return {
-        "part": "primary",
-        "path": path.name,
-        "sha256": hashlib.sha256(data).hexdigest(),
-        "size": len(data),
-        "media": "application/jsonl",
-        "tool": TOOL,
-        "tool_version": TOOL_VERSION,
-    }
+    made_by = {"media": "application/jsonl", "tool": TOOL, "tool_version": TOOL_VERSION}
+    return file_entry(path.name, path.read_bytes(), part="primary", **made_by)
 
 
 def _window(comparison: Comparison) -> dict[str, str]:

@@ -1,0 +1,93 @@
+"""`infercrane.decision/v1`: the record a decision leaves."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from pulumi_infercrane.guard.schemas._words import Closed, Count, Digest, Open, UtcTime, document
+
+Number = float | Literal["inf", "-inf"]
+"""JSON has no infinity: the quantile of a side that mostly failed is a word."""
+
+
+class RuleRecord(Open):
+    """What judging one rule found."""
+
+    rule: str
+    class_: Annotated[Literal["H", "S"], Field(alias="class")]
+    outcome: Literal["pass", "fail", "unknown", "waived", "not_applicable"]
+    reasons: list[str]
+    required: bool | None = None
+    detail: str | None = None
+    needs: str | None = None
+    method: str | None = None
+    n: list[Count] | None = None
+    estimate: Number | None = None
+    lo: Number | None = None
+    hi: Number | None = None
+    limit: Number | None = None
+    min_pass: Count | None = None
+    min_compute: Count | None = None
+    notes: list[str] | None = None
+    evidence: list[Digest] | None = None
+
+
+class EvidenceRecord(Open):
+    """One envelope that was found, used or not."""
+
+    used: bool
+    sha256: Digest
+    reasons: list[str]
+    evidence_id: Digest | None = None
+    kind: str | None = None
+    role: Literal["candidate", "baseline"] | None = None
+    revision: Digest | None = None
+    ended_at: UtcTime | None = None
+    files: list[str] | None = None
+
+
+class WaiverRecord(Closed):
+    """A waiver of the policy, and whether it applied."""
+
+    rule: str
+    reason: str
+    owner: str
+    expires_at: UtcTime
+    state: Literal["applies", "hard_rule", "other_revision", "expired"]
+
+
+class DecisionRecord(Open):
+    """Equal byte for byte, in RFC 8785 form, wherever it is computed again from the same inputs."""
+
+    schema_: Annotated[Literal["infercrane.decision/v1"], Field(alias="schema")]
+    guard_version: str
+    decision_id: Digest
+    decision_type: Literal[
+        "promotion", "bootstrap", "canary_step", "post_promotion", "rollback", "override", "unguarded"
+    ]
+    verdict: Literal["promote", "reject", "insufficient_evidence"]
+    action: Literal["flip", "keep", "advance", "hold", "rollback"]
+    service: str
+    stack: str
+    as_of: UtcTime
+    candidate: Digest
+    policy_digest: Digest
+    rules: list[RuleRecord]
+    evidence: list[EvidenceRecord]
+    reasons: list[str]
+    first_reason: str
+    expires_at: UtcTime | None = None
+    baseline: Digest | None = None
+    expected_active: Digest | None = None
+    evidence_digest: Digest | None = None
+    prev_decision_id: Digest | None = None
+    history: list[Digest] | None = None
+    change: list[str] | None = None
+    required_kinds: list[str] | None = None
+    waivers: list[WaiverRecord] | None = None
+    notes: list[str] | None = None
+
+
+def schema() -> dict[str, Any]:
+    """Of the record, which may grow."""
+    return document(DecisionRecord, "infercrane.decision/v1")

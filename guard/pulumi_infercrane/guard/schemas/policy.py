@@ -1,0 +1,81 @@
+"""`infercrane.policy/v1`: the policy file, for editors; `load_policy` says more, with the line."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from pulumi_infercrane.guard.schemas._words import Closed, Digest, UtcTime, document
+
+Duration = Annotated[str, StringConstraints(pattern=r"^\d{1,6}[dhms]$")]
+Kinds = Annotated[list[str], Field(min_length=1)]
+Minimum = Annotated[int, Field(ge=1)]
+
+
+class PolicyRule(Closed):
+    """One rule; a default stands for what is left out."""
+
+    id: str
+    class_: Annotated[Literal["H", "S"] | None, Field(alias="class")] = None
+    limit: Annotated[float, Field(ge=0, le=100)] | None = None
+    margin: Annotated[float, Field(ge=0, le=100)] | None = None
+    min_pass: Minimum | None = None
+    min_compute: Minimum | None = None
+
+
+class PolicySlo(Closed):
+    """Objectives of one request, in seconds."""
+
+    ttft_s: Annotated[float, Field(gt=0, le=600)] | None = None
+    tpot_s: Annotated[float, Field(gt=0, le=600)] | None = None
+    e2e_s: Annotated[float, Field(gt=0, le=600)] | None = None
+
+
+class PolicyWaiver(Closed):
+    """A reviewed exception: one soft rule, one revision, for a time."""
+
+    rule: str
+    reason: str
+    owner: str
+    expires_at: UtcTime
+    revision_digest: Digest
+
+
+class TrustedKey(Closed):
+    """A key, what it may attest, and when."""
+
+    id: Digest
+    public_key: str
+    kinds: Kinds
+    not_before: UtcTime
+    not_after: UtcTime
+    revoked_at: UtcTime | None = None
+    count_before_revocation: bool | None = None
+
+
+class PolicyTrust(Closed):
+    """Whose word counts."""
+
+    require_signatures: bool | None = None
+    keys: list[TrustedKey]
+
+
+class PolicyFile(Closed):
+    """Which kinds of evidence a stack requires, and the rules they must pass."""
+
+    schema_: Annotated[Literal["infercrane.policy/v1"], Field(alias="schema")]
+    required_kinds: Kinds | dict[str, Kinds]
+    rules: Annotated[list[PolicyRule], Field(min_length=1)]
+    service: str | None = None
+    alpha: Annotated[float, Field(ge=0.0001, le=0.2)] | None = None
+    max_looks: Annotated[int, Field(ge=1, le=100)] | None = None
+    bootstrap: bool | None = None
+    min_duration_s: Annotated[float, Field(ge=0, le=86400)] | None = None
+    slo: PolicySlo | None = None
+    max_age: dict[str, Duration] | None = None
+    waivers: list[PolicyWaiver] | None = None
+    trust: PolicyTrust | None = None
+
+
+def schema() -> dict[str, Any]:
+    """Of the file, whatever its spelling in YAML."""
+    return document(PolicyFile, "infercrane.policy/v1")
