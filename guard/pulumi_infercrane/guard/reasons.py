@@ -73,5 +73,6 @@ class Inadmissible(GuardError):
     code = "inadmissible"
 
     def __init__(self, code: str, detail: str) -> None:
-        super().__init__(f"{code}: {detail}")
-        self.problem = Problem(code, detail)
+        text = detail.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair has no canonical form
+        super().__init__(f"{code}: {text}")
+        self.problem = Problem(code, text)

@@ -12,11 +12,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, optional_number
 from pulumi_infercrane.guard.evidence.records import Answer, Benchmark, Latency, Quality, Record, Score
-from pulumi_infercrane.guard.evidence.scored import check_version, chosen, require_kind, rule_name, selection, share
+from pulumi_infercrane.guard.evidence.scored import (
+    check_version,
+    chosen,
+    identity,
+    require_kind,
+    rule_name,
+    selection,
+    share,
+)
 from pulumi_infercrane.guard.evidence.stated import Stated, from_iso
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
@@ -76,7 +83,7 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Record:
 def stated(parts: Mapping[str, bytes]) -> Stated:
     """Version, the end of the measurement, and how many items or requests there were."""
     name, document = _named(parts["primary"])
-    rows = document["benchmarks"] if name == "passport" else [document]
+    rows = field(document, "benchmarks", list, "") if name == "passport" else [document]
     if len(rows) != 1 or not isinstance(rows[0], dict):
         return Stated(source=SOURCE + name)
     row = rows[0]
@@ -151,11 +158,11 @@ def _quality(result: Mapping[str, Any]) -> Quality:
     artifact = field(result, "artifact_digest", str, "")
     if not _SHA256.fullmatch(artifact):
         raise bad("", f"artifact_digest {artifact!r} is not sha256: and 64 hex digits")
-    identity = {name: field(result, name, str, "") for name in ("suite", "suite_version", "evaluator")}
+    named = {name: field(result, name, str, "") for name in ("suite", "suite_version", "evaluator")}
     return Quality(
-        task=rule_name(identity["suite"]),
+        task=rule_name(named["suite"]),
         metric=METRIC,
-        tasks_digest=digest({**identity, "pairing": pairing}),
+        tasks_digest=identity({**named, "pairing": pairing}),
         answers={f"{index:06d}": Answer(score, True, None, None, "") for index, score in enumerate(scores)},
         summary=Score(value, None, count(result, "sample_count", "")),
     )

@@ -7,7 +7,6 @@ several epochs of one sample are averaged before pairing, or repeats would count
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.evidence.archive import members
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, field
@@ -16,6 +15,7 @@ from pulumi_infercrane.guard.evidence.scored import (
     averaged,
     check_version,
     chosen,
+    identity,
     require_kind,
     rule_name,
     selection,
@@ -128,7 +128,7 @@ def _sample_ids(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _tasks_digest(spec: Mapping[str, Any], scorer: str, planned: list[str]) -> str:
-    return digest(
+    return identity(
         {
             "task": field(spec, "task", str, "eval"),
             "version": str(spec.get("task_version")),

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field
 from pulumi_infercrane.guard.evidence.records import Answer, Quality, Score
 from pulumi_infercrane.guard.evidence.scored import (
     check_version,
     chosen,
+    identity,
     require_kind,
     rule_name,
     selection,
@@ -82,7 +82,7 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Quality:
         summary=_summary(results, run),
         constant=_constant(items),
         planned=planned,
-        prompts_digest=digest(sorted([item["doc_hash"], item["prompt_hash"]] for item in items)) if items else "",
+        prompts_digest=identity(sorted([item["doc_hash"], item["prompt_hash"]] for item in items)) if items else "",
     )
 
 
@@ -266,7 +266,7 @@ def _is_likelihood(choice: Any) -> bool:
 def _tasks_digest(results: Mapping[str, Any], run: _Run, items: Sequence[_Item]) -> str:
     """Documents and targets where the samples are there, else the harness's own hash, which is over the prompts too."""
     documents = sorted([item["doc_hash"], item["target_hash"]] for item in items)
-    return digest(
+    return identity(
         {
             "task": run.task,
             "filter": run.filter,

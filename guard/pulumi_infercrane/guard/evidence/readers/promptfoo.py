@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field
 from pulumi_infercrane.guard.evidence.records import Answer, Quality
 from pulumi_infercrane.guard.evidence.scored import (
     check_version,
     chosen,
+    identity,
     require_kind,
     rule_name,
     selection,
@@ -147,7 +147,7 @@ def _answer(row: Mapping[str, Any]) -> Answer:
 
 def _tasks_digest(column: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
     tests = [[row["testIdx"], _mapping(row, "vars"), _mapping(row, "testCase").get("assert")] for row in rows]
-    return digest({"prompt": str(column.get("raw")), "tests": text_digest(tests)})
+    return identity({"prompt": str(column.get("raw")), "tests": text_digest(tests)})
 
 
 def _mapping(parent: Mapping[str, Any], name: str) -> Mapping[str, Any]:
