@@ -1,8 +1,8 @@
 """inspect_ai logs: the archive and the dump of one run read the same; a run that did not end proves nothing."""
 
-import builtins
 import io
 import json
+import sys
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -61,14 +61,7 @@ def test_i1_so_does_an_older_archive(dump, loaded, read):
 
 
 def test_i1_without_zstandard_the_error_names_the_extra(samples, loaded, monkeypatch):
-    real = builtins.__import__
-
-    def without(name: str, *arguments: Any) -> Any:
-        if name == "zstandard":
-            raise ImportError(name)
-        return real(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "zstandard", None)
     problem = loaded(TOOL, VERSION, {"primary": (samples / "inspect-ai" / "cand.eval").read_bytes()}).problem
     assert problem.code == "tool_unknown"
     assert "pip install 'pulumi-infercrane[inspect]', or dump it as JSON with `inspect log dump`" in problem.detail
@@ -96,6 +89,7 @@ def test_i4_a_part_of_the_data_set_is_known_by_its_ids(read):
     def part(log):
         log["eval"]["dataset"] |= {"samples": 14042, "sample_ids": [1, 2, 3]}
         log["samples"] = log["samples"][:3]
+        log["results"]["total_samples"] = 3
 
     def another_part(log):
         part(log)
@@ -125,6 +119,11 @@ def test_i6_epochs_are_averaged_before_anything_is_paired(read):
 
 def test_i6_one_sample_twice_in_an_epoch_is_refused(read):
     assert read(lambda log: log["samples"].append(log["samples"][0])).problem.code == "counters_disagree"
+
+
+def test_i6_an_epoch_that_is_missing_is_truncated(read):
+    problem = read(lambda log: log["results"].update(total_samples=80)).problem
+    assert str(problem) == "truncated: 40 of 80 samples are in the log"
 
 
 def test_i7_a_dirty_working_tree_is_told(read):

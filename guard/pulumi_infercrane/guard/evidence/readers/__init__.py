@@ -11,6 +11,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Protocol, cast
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
@@ -29,6 +30,7 @@ class Reader(Protocol):
     read: Callable[[Mapping[str, bytes], Envelope], Record]
 
 
+@cache
 def known_tools() -> tuple[str, ...]:
     """Names of the tools whose files can be read, sorted."""
     return tuple(sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(__path__)))

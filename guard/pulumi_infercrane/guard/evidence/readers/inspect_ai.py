@@ -51,6 +51,7 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Quality:
     scores = _scores(header)
     scorer = chosen("scorer", scores.keys(), selection(envelope, "scorer"))
     passes = _passes(samples, scorer)
+    _check_whole(header, passes)
     planned = _sample_ids(spec)
     return Quality(
         task=rule_name(field(spec, "task", str, "eval")),
@@ -175,6 +176,14 @@ def _passes(samples: Iterable[Any], scorer: str) -> Mapping[str, list[Answer]]:
         seen.add(key)
         passes.setdefault(key[0], []).append(_answer(sample, scorer))
     return passes
+
+
+def _check_whole(header: Mapping[str, Any], passes: Mapping[str, list[Answer]]) -> None:
+    """Every planned sample and epoch is in the log, or none is: a log may leave its samples out."""
+    planned = _mapping(header, "results").get("total_samples")
+    logged = sum(len(answers) for answers in passes.values())
+    if logged and isinstance(planned, int) and logged < planned:
+        raise Inadmissible("truncated", f"{logged} of {planned} samples are in the log")
 
 
 def _answer(sample: Mapping[str, Any], scorer: str) -> Answer:
