@@ -53,6 +53,12 @@ def test_every_known_method_gives_the_content(data):
     assert read(data) == [("a.json", TEXT)]
 
 
+def test_a_member_may_have_several_frames():
+    half = len(TEXT) // 2
+    frames = b"".join(zstandard.ZstdCompressor().compress(part) for part in (TEXT[:half], TEXT[half:]))
+    assert read(with_zstandard(packed=frames)) == [("a.json", TEXT)]
+
+
 def test_only_wanted_members_are_unpacked():
     damaged = zipped("a.json", "b.json").replace(zipped("a.json")[36:60], bytes(24), 1)
     assert problem(damaged).startswith("bad_value: ")

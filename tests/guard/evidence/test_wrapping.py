@@ -209,6 +209,12 @@ def test_a_record_is_told_in_lines(place, files, said):
     assert lines[-2:] == ["mean score: 0.4667", "failed or empty: 17"]
 
 
+def test_words_of_a_file_do_not_steer_the_terminal(folder):
+    folder.benchmark("candidate", failed=1, lines=lambda lines: lines[-1].update(outcome="\x1b[2J"))
+    (item,) = load_evidence(folder.root).items
+    assert "errors: '\\x1b[2J' 1" in list(record_lines.lines(item.record))
+
+
 def test_a_load_run_is_told_in_lines(folder):
     folder.benchmark("candidate", failed=1)
     (item,) = load_evidence(folder.root).items

@@ -121,7 +121,8 @@ def _zstandard(packed: bytes, size: int) -> bytes:
         text = f"the log is compressed with Zstandard: {EXTRA}, or dump it as JSON with `inspect log dump`"
         raise Inadmissible("tool_unknown", text) from error
     try:
-        with zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).stream_reader(packed) as stream:
+        unpacker = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+        with unpacker.stream_reader(packed, read_across_frames=True) as stream:
             return bytes(stream.read(size + 1))
     except zstandard.ZstdError as error:
         raise Inadmissible("bad_value", f"a member cannot be unpacked: {error}") from error

@@ -33,10 +33,15 @@ def _shown(value: Any) -> str:
     if is_dataclass(value):
         inner = [(field.name, _shown(getattr(value, field.name))) for field in fields(value)]
         return ", ".join(f"{name} {shown}" for name, shown in inner if shown)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else _printable(str(value))
+
+
+def _printable(text: str) -> str:
+    """A file's words may not move the cursor of the terminal they are shown on."""
+    return text if text.isprintable() else ascii(text)
 
 
 def _mapping(value: Mapping[Any, Any]) -> str:
     if len(value) > 8:
         return f"{len(value)} kept one by one"
-    return "; ".join(f"{key} {_shown(one)}" for key, one in value.items())
+    return "; ".join(f"{_printable(str(key))} {_shown(one)}" for key, one in value.items())
