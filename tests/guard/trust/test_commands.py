@@ -1,4 +1,4 @@
-"""`infercrane guard keys` and `infercrane guard sign`: from a new key to evidence that counts."""
+"""`infercrane guard keygen` and `infercrane guard sign`: from a new key to evidence that counts."""
 
 import json
 
@@ -29,35 +29,35 @@ def envelope(folder):
 
 
 def test_a_new_key_prints_what_a_policy_needs_to_trust_it(tmp_path):
-    made = run("keys", "new", tmp_path / "bench.pem")
+    made = run("keygen", tmp_path / "bench.pem")
     assert made.exit_code == 0
     key = load_key(tmp_path / "bench.pem")
     assert made.output.splitlines()[0] == f"# {key.id}"
     (trusted,) = load_policy(POLICY + made.output).trust.keys.values()
     assert (trusted.public_key, trusted.kinds) == (key.public_key, known_kinds())
     assert (trusted.not_after - trusted.not_before).days == 365
-    shown = run("keys", "show", tmp_path / "bench.pem")
+    shown = run("keygen", "--show", tmp_path / "bench.pem")
     assert shown.output.splitlines()[:5] == made.output.splitlines()[:5]
 
 
 def test_a_private_key_is_never_printed(key):
     secret = "".join(key.read_text().splitlines()[1:-1])
     assert secret
-    assert secret not in run("keys", "show", key).output
+    assert secret not in run("keygen", "--show", key).output
 
 
 def test_an_existing_key_is_not_overwritten(key):
     before = key.read_bytes()
-    result = run("keys", "new", key)
+    result = run("keygen", key)
     assert (result.exit_code, key.read_bytes()) == (2, before)
     assert "never overwritten" in result.output
 
 
 def test_a_passphrase_comes_from_the_variable_that_is_named(tmp_path):
-    assert run("keys", "new", tmp_path / "k.pem", "--passphrase-env", "PASS", PASS="secret").exit_code == 0
-    assert run("keys", "show", tmp_path / "k.pem", "--passphrase-env", "PASS", PASS="secret").exit_code == 0
+    assert run("keygen", tmp_path / "k.pem", "--passphrase-env", "PASS", PASS="secret").exit_code == 0
+    assert run("keygen", "--show", tmp_path / "k.pem", "--passphrase-env", "PASS", PASS="secret").exit_code == 0
     for environment, expected in (({"PASS": "other"}, "another one"), ({"PASS": ""}, "PASS is not set")):
-        result = run("keys", "show", tmp_path / "k.pem", "--passphrase-env", "PASS", **environment)
+        result = run("keygen", "--show", tmp_path / "k.pem", "--passphrase-env", "PASS", **environment)
         assert result.exit_code == 2
         assert expected in result.output
 

@@ -69,7 +69,7 @@ def load_key(path: Path, passphrase: str = "") -> SigningKey:
     except (ValueError, UnsupportedAlgorithm) as error:
         raise TrustError(f"{path}: no private key in PEM form, or the passphrase is another one") from error
     if not isinstance(private, Ed25519PrivateKey):
-        raise TrustError(f"{path}: not an Ed25519 key: make one with `infercrane guard keys new`")
+        raise TrustError(f"{path}: not an Ed25519 key: make one with `infercrane guard keygen`")
     return SigningKey(private.public_key().public_bytes_raw(), private.sign)
 
 

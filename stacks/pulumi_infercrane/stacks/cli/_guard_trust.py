@@ -1,4 +1,4 @@
-"""`infercrane guard sign` and `infercrane guard keys …`: keys, and signatures made with them."""
+"""`infercrane guard keygen` and `infercrane guard sign`: keys, and signatures made with them."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,45 +33,22 @@ def sign(files: tuple[Path, ...], key_file: Path, passphrase_from: str | None) -
         click.echo(f"{file}: signed by {key.id}")
 
 
-@click.group("keys")
-def keys() -> None:
-    """Make keys, and show what a policy needs to trust one.
-
-    \b
-    Example:
-      infercrane guard keys new bench.pem
-    """
-
-
-@keys.command("new")
+@click.command("keygen")
 @click.argument("path", type=_File)
+@click.option("--show", is_flag=True, help="PATH is a key already: only print what trusts it.")
 @passphrase_option
 @unusable_input
-def new(path: Path, passphrase_from: str | None) -> None:
+def keygen(path: Path, show: bool, passphrase_from: str | None) -> None:
     """Make a private key in a file only you can read; an existing file is never overwritten.
 
-    Prints the lines that let a policy trust it for every kind of evidence. Take out the kinds this key shall not
-    attest; a key that may order overrides says so with `override`.
+    Prints its id and the lines that let a policy trust it for every kind of evidence. Take out the kinds this key
+    shall not attest; a key that may order overrides says so with `override`.
 
     \b
     Example:
-      infercrane guard keys new bench.pem
+      infercrane guard keygen bench.pem
     """
-    _show(new_key(path, passphrase(passphrase_from)))
-
-
-@keys.command("show")
-@click.argument("path", type=_File)
-@passphrase_option
-@unusable_input
-def show(path: Path, passphrase_from: str | None) -> None:
-    """Print a key's id and the lines that let a policy trust it.
-
-    \b
-    Example:
-      infercrane guard keys show bench.pem
-    """
-    _show(open_key(path, passphrase_from))
+    _show(open_key(path, passphrase_from) if show else new_key(path, passphrase(passphrase_from)))
 
 
 def _show(key: SigningKey) -> None:

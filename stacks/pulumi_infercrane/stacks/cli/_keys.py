@@ -25,7 +25,7 @@ def key_option(name: str, required: bool = True) -> Callable[[Command], Command]
             "key_file",
             type=click.Path(dir_okay=False, path_type=Path),
             required=required,
-            help="Private key file, as `infercrane guard keys new` makes it.",
+            help="Private key file, as `infercrane guard keygen` makes it.",
         )
         return option(passphrase_option(command))
 

@@ -23,7 +23,7 @@ from pulumi_infercrane.guard.report import RECORD_ALONE
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.guard.times import format_time
 from pulumi_infercrane.guard.verification import archive_of
-from pulumi_infercrane.stacks.cli import _guard_noise, _guard_schema, _guard_trust, _guard_wrap
+from pulumi_infercrane.stacks.cli import _guard_import, _guard_noise, _guard_trust
 from pulumi_infercrane.stacks.cli._common import print_json
 from pulumi_infercrane.stacks.cli._reports import (
     Wanted,
@@ -58,10 +58,9 @@ def command() -> None:
 
 
 command.add_command(_guard_trust.sign)
-command.add_command(_guard_trust.keys)
+command.add_command(_guard_trust.keygen)
 command.add_command(_guard_noise.noise)
-command.add_command(_guard_wrap.command)
-command.add_command(_guard_schema.command)
+command.add_command(_guard_import.command)
 
 
 @command.command("check")

@@ -1,4 +1,4 @@
-"""`infercrane guard wrap`: the envelope round a file that a tool wrote."""
+"""`infercrane guard import`: the envelope round a file that a tool wrote."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pulumi_infercrane.guard.evidence import record_lines
-from pulumi_infercrane.guard.evidence.wrapping import Said, WrapError, Wrapped, wrap
+from pulumi_infercrane.guard.evidence.importing import Imported, ImportRefused, Said, import_file
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
@@ -21,7 +21,7 @@ _Folder = click.Path(file_okay=False, path_type=Path)
 _RUN = re.compile(r"(?P<group>[^:]+)(?::(?P<ordinal>\d+)/(?P<of>\d+))?")
 
 
-@click.command("wrap")
+@click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE [PART=FILE]...")
 @click.option("--kind", required=True, help="Kind of evidence, for example benchmark or quality.")
 @click.option("--role", required=True, type=click.Choice(["candidate", "baseline"]), help="Which side was measured.")
@@ -70,7 +70,7 @@ def command(
 
     \b
     Example:
-      infercrane guard wrap results.json samples=samples.jsonl --kind quality --role candidate \\
+      infercrane guard import results.json samples=samples.jsonl --kind quality --role candidate \\
         -s prod --revision r2 --scenario gsm8k --select task=gsm8k
     """
     parts = _parts(files)
@@ -89,16 +89,16 @@ def command(
         select=dict(_pair(text, "--select") for text in selects),
         more=_object(fields_file) if fields_file else {},
     )
-    _show(wrap(parts, out or parts["primary"].parent, said), as_json)
+    _show(import_file(parts, out or parts["primary"].parent, said), as_json)
 
 
-def _show(wrapped: Wrapped, as_json: bool) -> None:
+def _show(imported: Imported, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(wrapped.envelope, indent=2))
+        click.echo(json.dumps(imported.envelope, indent=2))
         return
-    click.echo(str(wrapped.path))
-    click.echo(f"  tool: {wrapped.tool}" + (", the only one whose reader takes the file" if wrapped.guessed else ""))
-    for line in record_lines.lines(wrapped.record):
+    click.echo(str(imported.path))
+    click.echo(f"  tool: {imported.tool}" + (", the only one whose reader takes the file" if imported.guessed else ""))
+    for line in record_lines.lines(imported.record):
         click.echo(f"  {line}")
 
 
@@ -107,14 +107,14 @@ def _parts(files: Sequence[str]) -> Mapping[str, Path]:
     parts = {part: Path(path) for part, equals, path in named if equals and part in PARTS}
     plain = [text for text, (part, _, _) in zip(files, named, strict=True) if part not in PARTS]
     if len(plain) != 1 or len(parts) + 1 < len(files):
-        raise WrapError(f"one main FILE is needed, and each other file once as one of {'=, '.join(PARTS)}=")
+        raise ImportRefused(f"one main FILE is needed, and each other file once as one of {'=, '.join(PARTS)}=")
     return {"primary": Path(plain[0]), **parts}
 
 
 def _window(text: str | None) -> tuple[str, str]:
     start, slash, end = (text or "/").partition("/")
     if not slash or bool(start) != bool(end):
-        raise WrapError(f"--window {text}: START/END is meant, like 2026-11-30T04:00:00Z/2026-11-30T04:05:00Z")
+        raise ImportRefused(f"--window {text}: START/END is meant, like 2026-11-30T04:00:00Z/2026-11-30T04:05:00Z")
     return start, end
 
 
@@ -123,14 +123,14 @@ def _run(text: str | None) -> Mapping[str, Any]:
         return {}
     match = _RUN.fullmatch(text)
     if match is None:
-        raise WrapError(f"--run-group {text}: GROUP or GROUP:2/3 is meant")
+        raise ImportRefused(f"--run-group {text}: GROUP or GROUP:2/3 is meant")
     return {"group": match["group"], "ordinal": int(match["ordinal"] or 1), "of": int(match["of"] or 1)}
 
 
 def _pair(text: str, option: str) -> tuple[str, int | str]:
     key, equals, value = text.partition("=")
     if not equals or not key or not value:
-        raise WrapError(f"{option} {text}: KEY=VALUE is meant")
+        raise ImportRefused(f"{option} {text}: KEY=VALUE is meant")
     return key, int(value) if value.isdecimal() else value
 
 
@@ -138,18 +138,18 @@ def _object(file: Path) -> Mapping[str, Any]:
     try:
         value = parse(file.read_bytes())
     except OSError as error:
-        raise WrapError(f"{file}: cannot be read: {error.strerror}") from error
+        raise ImportRefused(f"{file}: cannot be read: {error.strerror}") from error
     except Inadmissible as error:
-        raise WrapError(f"{file}: {error.problem}") from error
+        raise ImportRefused(f"{file}: {error.problem}") from error
     if not isinstance(value, dict):
-        raise WrapError(f"{file}: a JSON object is meant")
+        raise ImportRefused(f"{file}: a JSON object is meant")
     return value
 
 
 def _declared(directory: Path, stack: str | None, revision: str | None) -> Mapping[str, Any]:
     """The subject of a declared revision. Imported here: without a stack nothing of it is needed."""
     if not revision:
-        raise WrapError("say which revision was measured: --subject FILE, or -s STACK --revision NAME")
+        raise ImportRefused("say which revision was measured: --subject FILE, or -s STACK --revision NAME")
     from pulumi_infercrane.stacks.config import from_file
     from pulumi_infercrane.stacks.project import find_project
 

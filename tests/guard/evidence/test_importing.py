@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from pulumi_infercrane.guard import load_evidence
-from pulumi_infercrane.guard.evidence import record_lines, wrapping
-from pulumi_infercrane.guard.evidence.wrapping import Said, WrapError, wrap
+from pulumi_infercrane.guard.evidence import importing, record_lines
+from pulumi_infercrane.guard.evidence.importing import ImportRefused, Said, import_file
 
 
 @pytest.fixture(autouse=True)
 def no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wrapping.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(importing.time, "sleep", lambda seconds: None)
 
 
 @pytest.fixture
@@ -37,17 +37,17 @@ def said(subject_of: Any) -> Said:
     return Said("quality", "candidate", subject, {"id": "gen"}, select={"task": "guard_gen"})
 
 
-def test_what_was_wrapped_is_evidence(place, files, said):
-    wrapped = wrap(files, place, said)
+def test_what_was_imported_is_evidence(place, files, said):
+    imported = import_file(files, place, said)
     (item,) = load_evidence(place).items
     assert item.problem is None
-    assert item.envelope.evidence_id == wrapped.envelope["evidence_id"]
-    assert item.record == wrapped.record
-    assert wrapped.path.name == "quality-candidate-cand_results-guard_gen.evidence.json"
+    assert item.envelope.evidence_id == imported.envelope["evidence_id"]
+    assert item.record == imported.record
+    assert imported.path.name == "quality-candidate-cand_results-guard_gen.evidence.json"
 
 
 def test_the_file_says_version_window_and_how_it_is_bound(place, files, said):
-    envelope = wrap(files, place, said).envelope
+    envelope = import_file(files, place, said).envelope
     assert envelope["files"][0]["tool_version"] == "0.4.13"
     assert envelope["window"] == {"started_at": "2026-11-30T04:00:19Z", "ended_at": "2026-11-30T04:00:37Z"}
     assert envelope["binding"] == "declared_by_importer"
@@ -55,37 +55,37 @@ def test_the_file_says_version_window_and_how_it_is_bound(place, files, said):
 
 
 def test_the_tool_is_found_when_only_one_reader_takes_the_file(place, files, said):
-    wrapped = wrap(files, place, said)
-    assert (wrapped.tool, wrapped.guessed) == ("lm-eval", True)
+    imported = import_file(files, place, said)
+    assert (imported.tool, imported.guessed) == ("lm-eval", True)
     shutil.rmtree(place, ignore_errors=True)
 
 
 def test_a_tool_that_was_named_is_not_guessed(place, files, said):
-    assert wrap(files, place, replace(said, tool="lm-eval")).guessed is False
+    assert import_file(files, place, replace(said, tool="lm-eval")).guessed is False
 
 
 def test_a_file_that_no_reader_takes_says_what_to_do(place, said):
     (place / "x.json").write_text("{}")
-    with pytest.raises(WrapError, match="no reader takes the file as it is described: name its --tool to see why"):
-        wrap({"primary": place / "x.json"}, place, said)
+    with pytest.raises(ImportRefused, match="no reader takes the file as it is described: name its --tool to see why"):
+        import_file({"primary": place / "x.json"}, place, said)
 
 
 def test_with_a_tool_the_reason_is_told(place, files, said):
-    with pytest.raises(WrapError, match="the guard would refuse it: ambiguous_run: 2 tasks in one file"):
-        wrap(files, place, replace(said, tool="lm-eval", select={}))
+    with pytest.raises(ImportRefused, match="the guard would refuse it: ambiguous_run: 2 tasks in one file"):
+        import_file(files, place, replace(said, tool="lm-eval", select={}))
 
 
 def test_two_readers_that_take_it_are_named(place, files, said, monkeypatch):
-    monkeypatch.setattr(wrapping, "known_tools", lambda: ("lm-eval", "lm_eval"))
-    with pytest.raises(WrapError, match="readers of lm-eval and lm_eval take the file: say which with --tool"):
-        wrap(files, place, said)
+    monkeypatch.setattr(importing, "known_tools", lambda: ("lm-eval", "lm_eval"))
+    with pytest.raises(ImportRefused, match="readers of lm-eval and lm_eval take the file: say which with --tool"):
+        import_file(files, place, said)
 
 
 def test_an_envelope_is_never_overwritten(place, files, said):
-    before = wrap(files, place, said).path.read_bytes()
-    with pytest.raises(WrapError, match=r"exists already; an envelope is never overwritten"):
-        wrap(files, place, said)
-    assert wrapping.Path(place / "quality-candidate-cand_results-guard_gen.evidence.json").read_bytes() == before
+    before = import_file(files, place, said).path.read_bytes()
+    with pytest.raises(ImportRefused, match=r"exists already; an envelope is never overwritten"):
+        import_file(files, place, said)
+    assert importing.Path(place / "quality-candidate-cand_results-guard_gen.evidence.json").read_bytes() == before
 
 
 def test_a_file_that_is_still_being_written_is_refused(place, files, said, monkeypatch):
@@ -93,42 +93,42 @@ def test_a_file_that_is_still_being_written_is_refused(place, files, said, monke
         with files["samples"].open("a") as file:
             file.write("{}\n")
 
-    monkeypatch.setattr(wrapping.time, "sleep", goes_on)
-    with pytest.raises(WrapError, match="still changing: wait until the tool has ended"):
-        wrap(files, place, said)
+    monkeypatch.setattr(importing.time, "sleep", goes_on)
+    with pytest.raises(ImportRefused, match="still changing: wait until the tool has ended"):
+        import_file(files, place, said)
     assert list(place.glob("*.evidence.json")) == []
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(place, files, said, monkeypatch):
-    read = wrapping._record
+    read = importing._record
 
     def meanwhile(*arguments: Any) -> Any:
         record = read(*arguments)
         files["primary"].write_bytes(files["primary"].read_bytes() + b" ")
         return record
 
-    monkeypatch.setattr(wrapping, "_record", meanwhile)
-    with pytest.raises(WrapError, match="changed while it was read"):
-        wrap(files, place, replace(said, tool="lm-eval"))
+    monkeypatch.setattr(importing, "_record", meanwhile)
+    with pytest.raises(ImportRefused, match="changed while it was read"):
+        import_file(files, place, replace(said, tool="lm-eval"))
 
 
 def test_a_file_elsewhere_is_refused(place, files, said, tmp_path_factory):
-    with pytest.raises(WrapError, match="an envelope vouches for files beside it, move it there"):
-        wrap(files, tmp_path_factory.mktemp("elsewhere"), said)
+    with pytest.raises(ImportRefused, match="an envelope vouches for files beside it, move it there"):
+        import_file(files, tmp_path_factory.mktemp("elsewhere"), said)
 
 
 def test_a_link_is_no_file(place, files, said):
     (place / "link.json").symlink_to(files["primary"])
-    with pytest.raises(WrapError, match="not a regular file"):
-        wrap({"primary": place / "link.json"}, place, said)
+    with pytest.raises(ImportRefused, match="not a regular file"):
+        import_file({"primary": place / "link.json"}, place, said)
 
 
 def test_a_window_that_contradicts_the_file_is_refused(place, files, said):
     window = {"started_at": "2026-11-30T05:00:19Z", "ended_at": "2026-11-30T05:00:32Z"}
     with pytest.raises(
-        WrapError, match="started_at: 2026-11-30T05:00:19Z was said, the file says 2026-11-30T04:00:19Z"
+        ImportRefused, match="started_at: 2026-11-30T05:00:19Z was said, the file says 2026-11-30T04:00:19Z"
     ):
-        wrap(files, place, replace(said, tool="lm-eval", **window))
+        import_file(files, place, replace(said, tool="lm-eval", **window))
 
 
 def without_times(files: dict[str, Path]) -> None:
@@ -141,19 +141,19 @@ def without_times(files: dict[str, Path]) -> None:
 def test_what_nobody_says_is_asked_for(place, files, said):
     without_times(files)
     silent = replace(said, tool="lm-eval")
-    with pytest.raises(WrapError, match="give --tool-version"):
-        wrap(files, place, silent)
-    with pytest.raises(WrapError, match="give --window START/END"):
-        wrap(files, place, replace(silent, tool_version="0.4.2"))
+    with pytest.raises(ImportRefused, match="give --tool-version"):
+        import_file(files, place, silent)
+    with pytest.raises(ImportRefused, match="give --window START/END"):
+        import_file(files, place, replace(silent, tool_version="0.4.2"))
     window = {"started_at": "2026-11-30T04:00:19Z", "ended_at": "2026-11-30T04:00:32Z"}
-    wrap(files, place, replace(silent, tool_version="0.4.2", **window))
+    import_file(files, place, replace(silent, tool_version="0.4.2", **window))
 
 
 def test_a_time_without_a_zone_is_refused(place, files, said):
     without_times(files)
     local = {"started_at": "2026-11-30T04:00:19", "ended_at": "2026-11-30T04:00:32"}
-    with pytest.raises(WrapError, match="is not a UTC time"):
-        wrap(files, place, replace(said, tool="lm-eval", tool_version="0.4.2", **local))
+    with pytest.raises(ImportRefused, match="is not a UTC time"):
+        import_file(files, place, replace(said, tool="lm-eval", tool_version="0.4.2", **local))
 
 
 @pytest.mark.parametrize(
@@ -168,41 +168,41 @@ def test_a_time_without_a_zone_is_refused(place, files, said):
     ],
 )
 def test_a_wrong_description_is_refused(place, files, said, change, message):
-    with pytest.raises(WrapError, match=message):
-        wrap(files, place, replace(said, **change))
+    with pytest.raises(ImportRefused, match=message):
+        import_file(files, place, replace(said, **change))
 
 
 def test_a_digest_of_another_subject_is_refused(place, files, said, subject_of):
     wrong = {**said.subject, "revision_digest": subject_of("r1")["revision_digest"]}
-    with pytest.raises(WrapError, match="the subject's revision_digest is not that of the subject"):
-        wrap(files, place, replace(said, tool="lm-eval", subject=wrong))
+    with pytest.raises(ImportRefused, match="the subject's revision_digest is not that of the subject"):
+        import_file(files, place, replace(said, tool="lm-eval", subject=wrong))
 
 
 def test_further_fields_and_a_group_are_written(place, files, said):
     more = {"slo": {"ttft_s": 0.5}}
     run = {"group": "night", "ordinal": 2, "of": 3}
-    envelope = wrap(files, place, replace(said, more=more, run=run, planned=60)).envelope
+    envelope = import_file(files, place, replace(said, more=more, run=run, planned=60)).envelope
     assert (envelope["slo"], envelope["run"], envelope["planned"]) == (more["slo"], run, {"requests": 60})
 
 
 def test_a_file_of_the_go_project_says_where_it_comes_from(place, samples, said):
     shutil.copy(samples / "infercrane-go" / "evaluator-result.json", place)
     window = {"started_at": "2026-11-30T04:02:00Z", "ended_at": "2026-11-30T04:02:00Z"}
-    wrapped = wrap({"primary": place / "evaluator-result.json"}, place, replace(said, select={}, **window))
-    assert (wrapped.tool, wrapped.envelope["source"]) == ("infercrane-go", "infercrane-go/evaluator-result")
-    assert wrapped.envelope["files"][0]["tool_version"] == "1.4.0"
+    imported = import_file({"primary": place / "evaluator-result.json"}, place, replace(said, select={}, **window))
+    assert (imported.tool, imported.envelope["source"]) == ("infercrane-go", "infercrane-go/evaluator-result")
+    assert imported.envelope["files"][0]["tool_version"] == "1.4.0"
 
 
-def test_our_own_files_can_be_wrapped_too(folder, said):
+def test_our_own_files_can_be_imported_too(folder, said):
     path = folder.quality("candidate")
     path.unlink()
     raw = {"primary": folder.root / "quality-candidate.quality.jsonl"}
-    wrapped = wrap(raw, folder.root, replace(said, select={}))
-    assert (wrapped.tool, wrapped.envelope["planned"]) == ("infercrane", {"requests": 60})
+    imported = import_file(raw, folder.root, replace(said, select={}))
+    assert (imported.tool, imported.envelope["planned"]) == ("infercrane", {"requests": 60})
 
 
 def test_a_record_is_told_in_lines(place, files, said):
-    lines = list(record_lines.lines(wrap(files, place, said).record))
+    lines = list(record_lines.lines(import_file(files, place, said).record))
     assert "metric: exact_match" in lines
     assert "answers: 60 kept one by one" in lines
     assert "summary: value 0.466667, stderr 0.0649496, n 60" in lines

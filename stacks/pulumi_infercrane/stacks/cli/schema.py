@@ -1,4 +1,4 @@
-"""`infercrane guard schema`: the JSON Schemas of the guard's own formats."""
+"""`infercrane schema`: the JSON Schemas of the guard's own formats."""
 
 import click
 
@@ -15,7 +15,7 @@ def command(name: str | None) -> None:
 
     \b
     Example:
-      infercrane guard schema envelope
+      infercrane schema envelope
     """
     if name is None:
         click.echo("\n".join(names()))

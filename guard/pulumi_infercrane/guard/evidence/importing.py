@@ -1,6 +1,6 @@
 """An envelope round the file of a tool: who says what was measured, and what the guard will read from it.
 
-Nothing is copied and nothing guessed: what neither the file nor the person says is asked for. A file is wrapped only
+Nothing is copied and nothing guessed: what neither the file nor the person says is asked for. A file is imported only
 if the guard itself can read it, and did not change meanwhile.
 """
 
@@ -30,10 +30,10 @@ _MEDIA = {".json": "application/json", ".jsonl": "application/jsonl", ".csv": "t
 _OWN = ("schema", "kind", "role", "files", "subject", "scenario", "window", "evidence_id", "attestation")
 
 
-class WrapError(GuardError):
+class ImportRefused(GuardError):
     """No envelope was written: something is missing, contradicts the file, or the guard could not read the file."""
 
-    code = "not_wrapped"
+    code = "not_imported"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Wrapped:
+class Imported:
     """What was written, and what the guard reads from it."""
 
     path: Path
@@ -76,33 +76,35 @@ class _Content:
     parts: Mapping[str, bytes]
 
 
-def wrap(files: Mapping[str, Path], out: Path, said: Said) -> Wrapped:
+def import_file(files: Mapping[str, Path], out: Path, said: Said) -> Imported:
     """Write an envelope into `out` for files that lie there or below, by their part.
 
     Raises:
-        WrapError: says what is missing or wrong, and what to do.
+        ImportRefused: says what is missing or wrong, and what to do.
     """
     try:
-        return _wrap(files, out, said)
+        return _import(files, out, said)
     except Inadmissible as error:
-        raise WrapError(f"{files['primary']}: the guard would refuse it: {error.problem}") from error
+        raise ImportRefused(f"{files['primary']}: the guard would refuse it: {error.problem}") from error
     except CanonicalError as error:
-        raise WrapError(str(error)) from error
+        raise ImportRefused(str(error)) from error
 
 
-def _wrap(files: Mapping[str, Path], out: Path, said: Said) -> Wrapped:
+def _import(files: Mapping[str, Path], out: Path, said: Said) -> Imported:
     content = _Content({part: _inside(path, out) for part, path in files.items()}, _settled(files))
     tool, envelope, record = _read(content, said)
     path = out / _name(files["primary"], said)
     if path.exists():
-        raise WrapError(f"{path} exists already; an envelope is never overwritten: remove it, or choose another --out")
+        raise ImportRefused(
+            f"{path} exists already; an envelope is never overwritten: remove it, or choose another --out"
+        )
     if _bytes_of(files) != content.parts:
-        raise WrapError(f"{files['primary']}: changed while it was read: wait until the tool has ended")
+        raise ImportRefused(f"{files['primary']}: changed while it was read: wait until the tool has ended")
     try:
         write_envelope(path, envelope)
     except OSError as error:
-        raise WrapError(f"{path}: cannot be written: {error.strerror}") from error
-    return Wrapped(path, seal(envelope), record, tool, guessed=not said.tool)
+        raise ImportRefused(f"{path}: cannot be written: {error.strerror}") from error
+    return Imported(path, seal(envelope), record, tool, guessed=not said.tool)
 
 
 def _name(primary: Path, said: Said) -> str:
@@ -116,11 +118,11 @@ def _name(primary: Path, said: Said) -> str:
 
 def _inside(path: Path, out: Path) -> str:
     if path.is_symlink() or not path.is_file():
-        raise WrapError(f"{path}: not a regular file")
+        raise ImportRefused(f"{path}: not a regular file")
     try:
         return path.resolve().relative_to(out.resolve()).as_posix()
     except ValueError as error:
-        raise WrapError(
+        raise ImportRefused(
             f"{path}: lies outside {out}: an envelope vouches for files beside it, move it there"
         ) from error
 
@@ -130,7 +132,7 @@ def _settled(files: Mapping[str, Path]) -> Mapping[str, bytes]:
     parts = _bytes_of(files)
     time.sleep(SETTLING_S)
     if _stamps(files) != before:
-        raise WrapError(f"{files['primary']}: still changing: wait until the tool has ended")
+        raise ImportRefused(f"{files['primary']}: still changing: wait until the tool has ended")
     return parts
 
 
@@ -142,10 +144,10 @@ def _bytes_of(files: Mapping[str, Path]) -> Mapping[str, bytes]:
     try:
         for path in files.values():
             if path.stat().st_size > MAX_BYTES:
-                raise WrapError(f"{path}: {path.stat().st_size} bytes, at most {MAX_BYTES} are read")
+                raise ImportRefused(f"{path}: {path.stat().st_size} bytes, at most {MAX_BYTES} are read")
         return {part: path.read_bytes() for part, path in files.items()}
     except OSError as error:
-        raise WrapError(f"{error.filename}: cannot be read: {error.strerror}") from error
+        raise ImportRefused(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
 # --- what they say ----------------------------------------------------------------------------------------------
@@ -161,16 +163,16 @@ def _read(content: _Content, said: Said) -> tuple[str, Mapping[str, Any], Record
         tool, (envelope, record) = accepted.popitem()
         return tool, envelope, record
     if accepted:
-        raise WrapError(f"readers of {' and '.join(sorted(accepted))} take the file: say which with --tool")
+        raise ImportRefused(f"readers of {' and '.join(sorted(accepted))} take the file: say which with --tool")
     known = ", ".join(known_tools())
-    raise WrapError(f"no reader takes the file as it is described: name its --tool to see why, one of {known}")
+    raise ImportRefused(f"no reader takes the file as it is described: name its --tool to see why, one of {known}")
 
 
 def _try(content: _Content, said: Said, tool: str) -> tuple[Mapping[str, Any], Record] | None:
     try:
         envelope = _envelope(content, said, tool)
         return envelope, _record(content, envelope)
-    except (Inadmissible, WrapError):
+    except (Inadmissible, ImportRefused):
         return None
 
 
@@ -182,11 +184,11 @@ def _record(content: _Content, envelope: Mapping[str, Any]) -> Record:
 
 def _envelope(content: _Content, said: Said, tool: str) -> Mapping[str, Any]:
     if tool.replace("_", "-") not in known_tools():
-        raise WrapError(f"no reader for {tool!r}, only for {', '.join(known_tools())}")
+        raise ImportRefused(f"no reader for {tool!r}, only for {', '.join(known_tools())}")
     stated = stated_in(find_reader(tool), content.parts)
     version = said.tool_version or stated.tool_version
     if not version:
-        raise WrapError("the file does not say which version of the tool wrote it: give --tool-version")
+        raise ImportRefused("the file does not say which version of the tool wrote it: give --tool-version")
     files = [_file(content, part, tool, version, said) for part in content.parts]
     planned = said.planned if said.planned is not None else stated.planned
     envelope: dict[str, Any] = {
@@ -211,7 +213,7 @@ def _envelope(content: _Content, said: Said, tool: str) -> Mapping[str, Any]:
 def _further(more: Mapping[str, Any]) -> Mapping[str, Any]:
     taken = sorted(set(more) & set(_OWN))
     if taken:
-        raise WrapError(f"{taken[0]} has an option of its own and cannot be given among further fields")
+        raise ImportRefused(f"{taken[0]} has an option of its own and cannot be given among further fields")
     return more
 
 
@@ -225,7 +227,7 @@ def _file(content: _Content, part: str, tool: str, version: str, said: Said) -> 
 def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:
     computed = revision_digest(subject)
     if subject.get("revision_digest", computed) != computed:
-        raise WrapError(f"the subject's revision_digest is not that of the subject, which is {computed}")
+        raise ImportRefused(f"the subject's revision_digest is not that of the subject, which is {computed}")
     return {**subject, "revision_digest": computed}
 
 
@@ -234,7 +236,7 @@ def _window(said: Said, stated: Stated) -> Mapping[str, str]:
         _check_time(name, getattr(said, name), getattr(stated, name))
     window = {name: getattr(said, name) or getattr(stated, name) for name in ("started_at", "ended_at")}
     if not all(window.values()):
-        raise WrapError("the file does not say when it was measured: give --window START/END, in UTC with Z")
+        raise ImportRefused("the file does not say when it was measured: give --window START/END, in UTC with Z")
     return window
 
 
@@ -244,6 +246,6 @@ def _check_time(name: str, said: str, stated: str) -> None:
     try:
         apart = abs((parse_time(said) - parse_time(stated)).total_seconds())
     except ValueError as error:
-        raise WrapError(f"{name}: {error}") from error
+        raise ImportRefused(f"{name}: {error}") from error
     if apart > TOLERATED_CLOCK_S:
-        raise WrapError(f"{name}: {said} was said, the file says {stated}")
+        raise ImportRefused(f"{name}: {said} was said, the file says {stated}")

@@ -1,4 +1,4 @@
-"""`infercrane guard wrap` and `infercrane guard schema`: from files to evidence on the command line."""
+"""`infercrane guard import`: from files to evidence on the command line."""
 
 import json
 import shutil
@@ -7,8 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from pulumi_infercrane.guard import load_evidence
-from pulumi_infercrane.guard.evidence import wrapping
-from pulumi_infercrane.guard.schemas import names, schema_of
+from pulumi_infercrane.guard.evidence import importing
 from pulumi_infercrane.stacks.cli.guard import command
 from pulumi_infercrane.stacks.config import from_file
 from pulumi_infercrane.stacks.project import find_project
@@ -17,7 +16,7 @@ from tests.stacks.test_config import GOOD, SECOND
 
 @pytest.fixture
 def place(tmp_path, samples, subject_of, monkeypatch):
-    monkeypatch.setattr(wrapping.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(importing.time, "sleep", lambda seconds: None)
     shutil.copy(samples / "promptfoo" / "out.json", tmp_path / "out.json")
     (tmp_path / "r2.json").write_text(json.dumps(subject_of("r2")))
     return tmp_path
@@ -27,13 +26,13 @@ def run(*arguments):
     return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
-def wrap(place, *arguments, scenario="suite"):
+def imported(place, *arguments, scenario="suite"):
     said = ["--kind", "quality", "--role", "candidate", "--scenario", scenario, "--select", "provider=candidate"]
-    return run("wrap", place / "out.json", *said, *arguments)
+    return run("import", place / "out.json", *said, *arguments)
 
 
 def test_it_shows_where_it_wrote_and_what_the_guard_reads(place):
-    result = wrap(place, "--subject", place / "r2.json")
+    result = imported(place, "--subject", place / "r2.json")
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert lines[0] == str(place / "quality-candidate-out-candidate.evidence.json")
@@ -43,7 +42,7 @@ def test_it_shows_where_it_wrote_and_what_the_guard_reads(place):
 
 
 def test_json_is_the_envelope(place):
-    result = wrap(place, "--subject", place / "r2.json", "--json", "--run-group", "night:2/3", "--planned", "6")
+    result = imported(place, "--subject", place / "r2.json", "--json", "--run-group", "night:2/3", "--planned", "6")
     (item,) = load_evidence(place).items
     envelope = json.loads(result.output)
     assert envelope["evidence_id"] == item.evidence_id
@@ -56,14 +55,14 @@ def test_a_declared_revision_is_a_subject(place):
     (place / "Pulumi.prod.yaml").write_text(GOOD)
     (place / "revisions").mkdir()
     (place / "revisions" / "r2.yaml").write_text(SECOND)
-    assert wrap(place, "-s", "prod", "-C", place, "--revision", "r2").exit_code == 0
+    assert imported(place, "-s", "prod", "-C", place, "--revision", "r2").exit_code == 0
     (item,) = load_evidence(place).items
     assert item.envelope.subject.revision_digest == from_file(find_project(place, "prod")).revision("r2").digest
 
 
 def test_a_scenario_may_be_a_whole_file(place):
     (place / "scenario.json").write_text('{"id": "suite", "load_model": "closed", "concurrency": 4}')
-    assert wrap(place, "--subject", place / "r2.json", scenario=str(place / "scenario.json")).exit_code == 0
+    assert imported(place, "--subject", place / "r2.json", scenario=str(place / "scenario.json")).exit_code == 0
     (item,) = load_evidence(place).items
     assert item.envelope.scenario.concurrency == 4
 
@@ -81,18 +80,6 @@ def test_a_scenario_may_be_a_whole_file(place):
 )
 def test_what_cannot_be_understood_exits_2_with_the_way_out(place, monkeypatch, arguments, message):
     monkeypatch.chdir(place)
-    result = wrap(place, *arguments)
+    result = imported(place, *arguments)
     assert result.exit_code == 2
     assert message in result.output
-
-
-def test_every_schema_is_printed(place):
-    assert run("schema").output.split() == list(names())
-    for name in names():
-        assert json.loads(run("schema", name).output) == schema_of(name)
-
-
-def test_an_unknown_schema_names_those_there_are():
-    result = run("schema", "tarot")
-    assert result.exit_code == 2
-    assert "no schema 'tarot'; there are benchmark, cost, decision" in result.output
