@@ -58,6 +58,28 @@ def optional_number(mapping: Mapping[str, Any], name: str, where: str) -> float 
     return float(value)
 
 
+def number_or_null(mapping: Mapping[str, Any], name: str, where: str) -> float | None:
+    """A number, or None when the key is absent or null, for tools that write null where they have nothing.
+
+    Raises:
+        Inadmissible: `bad_value`.
+    """
+    return None if mapping.get(name) is None else number(mapping, name, where)
+
+
+def numbers(mapping: Mapping[str, Any], name: str, where: str) -> list[float]:
+    """A required list of numbers.
+
+    Raises:
+        Inadmissible: `bad_value`.
+    """
+    values = field(mapping, name, list, where)
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MAX_EXACT:
+            raise bad(where, f"{name} holds something that is not a number")
+    return [float(value) for value in values]
+
+
 def count(mapping: Mapping[str, Any], name: str, where: str) -> int:
     """A required whole number from 0.
 

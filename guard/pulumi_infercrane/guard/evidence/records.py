@@ -36,6 +36,10 @@ class Requests:
     def failed(self) -> int:
         return len(self.ok) - sum(self.ok)
 
+    def has(self, figure: str) -> bool:
+        """Some tools keep one figure of every request and not the others."""
+        return any(value == value for value in getattr(self, figure))
+
     def seconds(self, figure: str) -> Iterator[float]:
         """One figure of every request: +inf for a failed one; a request too short to have it is left out."""
         column: Column = getattr(self, figure)
@@ -51,7 +55,7 @@ class Latency:
     """Summary of one figure over the successful requests, in seconds, as a tool wrote it."""
 
     quantiles: Mapping[float, float] = field(default_factory=dict)
-    """By share: `{0.5: 0.04, 0.95: 0.09}`."""
+    """By share: `{0.5: 0.04, 0.95: 0.09}`. +inf where the tool counts failures as infinitely slow."""
     mean: float | None = None
 
 
@@ -61,8 +65,9 @@ class Benchmark:
 
     attempted: int | None
     failed: int | None
-    """Both None when the file does not say; requests cut at the end of the run are in `incomplete`, not here."""
+    """Both None when the file does not say."""
     incomplete: int = 0
+    """Requests cut at the end of the run: attempted, but neither failed nor answered."""
     errors: Mapping[str, int] = field(default_factory=dict)
     """Failed requests by class or status."""
     load_model: str = ""

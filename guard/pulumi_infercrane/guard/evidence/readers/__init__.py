@@ -5,6 +5,9 @@ and `VERSIONS`, the major.minor versions it knows; empty for a tool whose files 
 they hold no version. It raises Inadmissible for content it cannot vouch for. `READS` and `CANNOT_KNOW` say in a
 sentence each, for people, what it takes from a file and what no file of this tool can tell. A module may also expose
 `stated(parts) -> Stated` (`evidence/stated.py`): what the file says about its own measurement.
+
+`FOR_QUANTILES` and `FOR_REQUESTS`, where the tool has such options, are what makes it write percentiles, and figures of
+every request.
 """
 
 import importlib
@@ -12,7 +15,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.records import Record
@@ -53,6 +56,14 @@ def reader_for(tool: str, version: str) -> Reader:
     if reader.VERSIONS and major_minor(version) not in reader.VERSIONS:
         raise Inadmissible("version_unknown", f"{tool} {version}: known are {', '.join(reader.VERSIONS)}")
     return reader
+
+
+def advice(tool: str, version: str, about: Literal["FOR_QUANTILES", "FOR_REQUESTS"]) -> str:
+    """The options that make a tool write more; empty when it has none, or is not known."""
+    try:
+        return str(getattr(reader_for(tool, version), about, ""))
+    except Inadmissible:
+        return ""
 
 
 def major_minor(version: str) -> str:

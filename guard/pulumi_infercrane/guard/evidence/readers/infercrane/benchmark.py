@@ -4,24 +4,18 @@ A hundred thousand lines are nothing unusual: they go into columns one by one an
 """
 
 import math
-from array import array
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as with_default
 from typing import Any
 
+from pulumi_infercrane.guard.evidence.checks import check_sums
 from pulumi_infercrane.guard.evidence.fields import MAX_EXACT, bad, field, number, optional_count, optional_number
-from pulumi_infercrane.guard.evidence.records import Benchmark, Column, Requests
+from pulumi_infercrane.guard.evidence.records import Benchmark
+from pulumi_infercrane.guard.evidence.rows import FIGURES, Rows, mean
 from pulumi_infercrane.guard.reasons import Inadmissible
 
-MAX_LATENCY_S = 600.0
-TOLERATED_BAD_SHARE = 0.005
-TOLERATED_SUM_SHARE = 0.10
-
-_LATENCIES = ("ttft_s", "tpot_s", "e2e_s")
-_COUNTS = ("in_tokens", "out_tokens")
-_FIGURES = (*_LATENCIES, *_COUNTS)
+_LATENCIES, _COUNTS = FIGURES[:3], FIGURES[3:]
 _USUAL = (float, float, float, int, int)
 
 
@@ -31,14 +25,13 @@ def read(header: Mapping[str, Any], lines: Iterator[tuple[int, dict[str, Any]]])
     Raises:
         Inadmissible: with the line.
     """
-    rows = _Rows()
+    rows = _Lines()
     for line_number, line in lines:
         _append(rows, line, line_number)
     if len(rows.token_sources) > 1:
         raise Inadmissible("inconsistent", "token counts come from more than one source")
-    requests = Requests(bytes(rows.ok), *(rows.columns[name] for name in _FIGURES))
-    _check_bad_share(rows)
-    _check_sums(requests)
+    requests = rows.requests()
+    check_sums(requests)
     return Benchmark(
         attempted=len(requests),
         failed=requests.failed,
@@ -48,28 +41,19 @@ def read(header: Mapping[str, Any], lines: Iterator[tuple[int, dict[str, Any]]])
         streaming=field(header, "streaming", bool, "line 1"),
         token_source=next(iter(rows.token_sources), ""),
         requests=requests,
-        in_tokens=_mean(requests.in_tokens),
-        out_tokens=_mean(requests.out_tokens),
+        in_tokens=mean(requests.in_tokens),
+        out_tokens=mean(requests.out_tokens),
     )
 
 
 @dataclass
-class _Rows:
-    """Columns while they grow."""
+class _Lines(Rows):
+    """Requests, and who counted their tokens."""
 
-    ok: bytearray = with_default(default_factory=bytearray)
-    columns: dict[str, Column] = with_default(default_factory=lambda: {name: array("d") for name in _FIGURES})
-    errors: Counter[str] = with_default(default_factory=Counter)
     token_sources: set[str] = with_default(default_factory=set)
 
-    def fail(self, outcome: str) -> None:
-        self.ok.append(0)
-        self.errors[outcome] += 1
-        for column in self.columns.values():
-            column.append(math.nan)
 
-
-def _append(rows: _Rows, line: dict[str, Any], line_number: int) -> None:
+def _append(rows: _Lines, line: dict[str, Any], line_number: int) -> None:
     outcome = line.get("outcome")
     if not isinstance(outcome, str):
         raise Inadmissible("bad_value", f"line {line_number}: outcome is missing or not a str")
@@ -77,18 +61,12 @@ def _append(rows: _Rows, line: dict[str, Any], line_number: int) -> None:
         rows.token_sources.add(field(line, "token_source", str, f"line {line_number}"))
     if outcome != "complete":
         return rows.fail(outcome)
-    values = _figures(line, line_number)
-    if any(value <= 0 or value > MAX_LATENCY_S for value in values[:3]):  # false for NaN
-        return rows.fail("bad_value")
-    rows.ok.append(1)
-    for column, value in zip(rows.columns.values(), values, strict=True):
-        column.append(value)
-    return None
+    return rows.add(_figures(line, line_number))
 
 
 def _figures(line: dict[str, Any], line_number: int) -> Sequence[float]:
     """The figures of a complete request in the order of the columns; NaN for one it does not have."""
-    values: tuple[Any, ...] = tuple(map(line.get, _FIGURES))
+    values: tuple[Any, ...] = tuple(map(line.get, FIGURES))
     if tuple(map(type, values)) == _USUAL and min(values[3:]) >= 0 and max(values) <= MAX_EXACT:
         return values  # nearly every line is like this; what follows is for the others
     if "e2e_s" not in line or "ttft_s" not in line:
@@ -110,27 +88,3 @@ def _closed_loop(header: Mapping[str, Any]) -> str:
     if load_model != "closed":
         raise Inadmissible("schema_unknown", f"line 1: load_model {load_model!r}, this format knows only 'closed'")
     return load_model
-
-
-def _check_bad_share(rows: _Rows) -> None:
-    bad = rows.errors["bad_value"]
-    if bad > TOLERATED_BAD_SHARE * len(rows.ok):
-        text = f"{bad} of {len(rows.ok)} complete requests have a latency outside 0 to {MAX_LATENCY_S:.0f} s"
-        raise Inadmissible("bad_value", text)
-
-
-def _check_sums(requests: Requests) -> None:
-    """ttft + tpot · (tokens - 1) must be about e2e, on the average of the requests that have all four."""
-    rows = zip(requests.ttft_s, requests.tpot_s, requests.e2e_s, requests.out_tokens, strict=True)
-    gap, whole = 0.0, 0.0
-    for ttft, tpot, e2e, tokens in rows:
-        if tpot == tpot and tokens >= 1:
-            gap += ttft + tpot * (tokens - 1) - e2e
-            whole += e2e
-    if abs(gap) > TOLERATED_SUM_SHARE * whole:
-        raise Inadmissible("inconsistent", "ttft_s + tpot_s · (out_tokens - 1) differs from e2e_s by more than 10 %")
-
-
-def _mean(column: Column) -> float | None:
-    known = [value for value in column if value == value]
-    return math.fsum(known) / len(known) if known else None
