@@ -55,8 +55,11 @@ def _record_problem(members: Sequence[Member]) -> Problem | None:
         values = [getattr(member.record, name) for member in members]
         if any(value != values[0] for value in values):
             return _differs(name, values)
-    concurrency = [member.record.concurrency for member in members]
-    return None if _close(concurrency) else _differs("concurrency", concurrency)
+    for name in _CLOSE:
+        values = [getattr(member.record, name) for member in members]
+        if not _close(values):
+            return _differs(name, values)
+    return None
 
 
 def _lengths_problem(sides: Sides) -> Problem | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from pulumi_infercrane.guard import statistics
+from pulumi_infercrane.guard.evidence.readers import advice
 from pulumi_infercrane.guard.rule import (
     Finding,
     Measured,
@@ -27,11 +28,14 @@ from pulumi_infercrane.guard.rule import (
     scaled,
     unknown,
 )
+from pulumi_infercrane.guard.summaries import NOT_AVERAGED, Figure, figure_ratio, judge_summaries
 
 SUSPECT_RATIO = (700.0, 1500.0)
 """Medians this far apart are milliseconds against seconds rather than a change of speed."""
 BEYOND_QUANTILE = 10
 """Requests that must lie beyond a quantile before an interval is formed."""
+
+_BROKEN = "so many requests to the baseline failed that its quantile is infinite"
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,14 @@ class Quantile:
 
 def judge_quantile(rule: Rule, spec: Quantile, sides: Sides, settings: Settings) -> Finding:
     """The ratio of the two sides' quantiles against 1 + margin."""
-    baseline, candidate = pooled_seconds(sides.baseline, spec.metric), pooled_seconds(sides.candidate, spec.metric)
-    finding = _too_few(rule, baseline, candidate) or _not_a_ratio(spec, baseline, candidate)
-    if finding is None:
-        finding = _ratio(rule, spec, baseline, candidate, settings)
-        if _runs_disagree(sides, spec, rule.min_compute, settings.alpha):
-            finding = in_conflict(finding)
+    detailed = [_is_detailed(member, spec.metric) for member in sides.all]
+    if all(detailed):
+        finding = _judge_requests(rule, spec, sides, settings)
+    elif any(len(side) > 1 and _is_mixed(side, spec.metric) for side in (sides.baseline, sides.candidate)):
+        detail = "one side has runs with every request and runs with a summary only: they cannot be pooled"
+        finding = unknown(NOT_AVERAGED, detail, needs=_requests_advice(sides.all[detailed.index(False)]))
+    else:
+        finding = _judge_summaries(rule, spec, sides, settings)
     return replace(finding, evidence=ids(sides.all))
 
 
@@ -65,6 +71,77 @@ def pooled_seconds(members: Sequence[Member], metric: str) -> list[float]:
     """Sorted seconds of every request, +inf for a failed one; a request too short to have the figure is left out."""
     runs = [member.record.requests for member in members]
     return sorted(chain.from_iterable(requests.seconds(metric) for requests in runs if requests))
+
+
+def _is_detailed(member: Member, metric: str) -> bool:
+    requests = member.record.requests
+    return requests is not None and bool(requests.has(metric))
+
+
+def _is_mixed(side: Sequence[Member], metric: str) -> bool:
+    return len({_is_detailed(member, metric) for member in side}) > 1
+
+
+def _judge_requests(rule: Rule, spec: Quantile, sides: Sides, settings: Settings) -> Finding:
+    baseline, candidate = pooled_seconds(sides.baseline, spec.metric), pooled_seconds(sides.candidate, spec.metric)
+    finding = _too_few(rule, baseline, candidate) or _not_a_ratio(spec, baseline, candidate)
+    if finding is None:
+        finding = _ratio(rule, spec, baseline, candidate, settings)
+        if _runs_disagree(sides, spec, rule.min_compute, settings.alpha):
+            finding = in_conflict(finding)
+    return finding
+
+
+# --- summaries --------------------------------------------------------------------------------------------------
+
+
+def _judge_summaries(rule: Rule, spec: Quantile, sides: Sides, settings: Settings) -> Finding:
+    def value(member: Member) -> float | None:
+        return adjusted_quantile(member, spec)
+
+    missing = next((member for member in sides.all if value(member) is None), None)
+    if missing is not None:
+        return _not_written(spec, missing)
+    if any(math.isinf(value(member) or 0.0) for member in sides.baseline):
+        return unknown("baseline_broken", _BROKEN)
+    figure = Figure(_name(spec), value, higher_is_better=False, advice=_requests_advice(sides.candidate[0]))
+    ratios = [figure_ratio(figure, below, above) for below in sides.baseline for above in sides.candidate]
+    suspect = next((ratio for ratio in ratios if _is_suspect(ratio)), None)
+    return _suspect(suspect) if suspect else judge_summaries(rule, figure, sides, settings.alpha)
+
+
+def adjusted_quantile(member: Member, spec: Quantile) -> float | None:
+    """The quantile of one run in seconds; +inf when that share of its requests failed, None when it has none."""
+    record = member.record
+    if _is_detailed(member, spec.metric):
+        ordered = pooled_seconds([member], spec.metric)
+        return statistics.quantile(ordered, spec.q) if ordered else None
+    if record.failed >= round((1 - spec.q) * record.attempted, 9):
+        return math.inf
+    latency = record.latencies.get(spec.metric)
+    return latency.quantiles.get(spec.q) if latency else None
+
+
+def _not_written(spec: Quantile, member: Member) -> Finding:
+    tool = member.envelope.primary
+    options = advice(tool.tool, tool.tool_version, "FOR_QUANTILES") or advice(
+        tool.tool, tool.tool_version, "FOR_REQUESTS"
+    )
+    needs = f"measure with {options}" if options else "measure with a tool that writes it"
+    return unknown("no_evidence", f"{tool.tool} wrote no {_name(spec)}", needs=needs)
+
+
+def _requests_advice(member: Member) -> str:
+    tool = member.envelope.primary
+    options = advice(tool.tool, tool.tool_version, "FOR_REQUESTS")
+    return f"figures of every request ({options})" if options else "figures of every request"
+
+
+def _name(spec: Quantile) -> str:
+    return f"{spec.metric} p{round(100 * spec.q)}"
+
+
+# --- requests ---------------------------------------------------------------------------------------------------
 
 
 def _too_few(rule: Rule, baseline: Sequence[float], candidate: Sequence[float]) -> Finding | None:
@@ -78,12 +155,18 @@ def _too_few(rule: Rule, baseline: Sequence[float], candidate: Sequence[float]) 
 
 def _not_a_ratio(spec: Quantile, baseline: Sequence[float], candidate: Sequence[float]) -> Finding | None:
     if math.isinf(statistics.quantile(baseline, spec.q)):
-        return unknown("baseline_broken", "so many requests to the baseline failed that its quantile is infinite")
+        return unknown("baseline_broken", _BROKEN)
     ratio = statistics.quantile(candidate, 0.5) / statistics.quantile(baseline, 0.5)
+    return _suspect(ratio) if _is_suspect(ratio) else None
+
+
+def _is_suspect(ratio: float) -> bool:
     low, high = SUSPECT_RATIO
-    if low <= ratio <= high or 1 / high <= ratio <= 1 / low:
-        return unknown("unit_suspect", f"the medians differ by a factor of {ratio:.3g}: milliseconds against seconds?")
-    return None
+    return low <= ratio <= high or 1 / high <= ratio <= 1 / low
+
+
+def _suspect(ratio: float) -> Finding:
+    return unknown("unit_suspect", f"the sides differ by a factor of {ratio:.3g}: milliseconds against seconds?")
 
 
 def _ratio(

@@ -37,8 +37,11 @@ class Requests:
         return len(self.ok) - sum(self.ok)
 
     def has(self, figure: str) -> bool:
-        """Some tools keep one figure of every request and not the others."""
-        return any(value == value for value in getattr(self, figure))
+        """Some tools keep one figure of every request and not the others. Nothing answered needs none."""
+        if any(value == value for value in getattr(self, figure)):
+            return True
+        needed = 1 if figure == "tpot_s" else 0
+        return all(not ok or tokens <= needed for ok, tokens in zip(self.ok, self.out_tokens, strict=True))
 
     def seconds(self, figure: str) -> Iterator[float]:
         """One figure of every request: +inf for a failed one; a request too short to have it is left out."""

@@ -1,9 +1,10 @@
-"""Rules over a load run: failures, latency quantiles against the baseline, attainment of objectives."""
+"""Rules over a load run: failures, latency quantiles and throughput against the baseline, attainment of objectives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from pulumi_infercrane.guard import throughput
 from pulumi_infercrane.guard.comparability import load_problem
 from pulumi_infercrane.guard.evidence.records import Requests
 from pulumi_infercrane.guard.latency import Quantile, judge_quantile
@@ -15,6 +16,10 @@ from pulumi_infercrane.guard.statistics import lower_bound
 SAME_DAY = timedelta(hours=24)
 OLDEST_BASELINE = timedelta(days=7)
 DEFAULT_ERROR_LIMIT = 0.01
+TOLERATED_INCOMPLETE = 0.05
+ACHIEVED_SHARE = 0.95
+
+_COUNTS_NEEDED = "planned.requests in the envelope, or a file that keeps every request"
 
 _QUANTILES = {
     "ttft_p50": Quantile("ttft_s", 0.50, 0.10, hard=True, min_pass=500),
@@ -29,31 +34,58 @@ _PROPORTIONS = {
     "error_fraction_difference": RuleForm("margin", 0.005, hard=True, min_pass=1, min_compute=1),
     "attainment": RuleForm("limit", 0.95, hard=True, min_pass=1, min_compute=1),
 }
+_THROUGHPUT = "out_tokens_per_s"
+_TOKEN_RULES = {_THROUGHPUT, *(name for name, spec in _QUANTILES.items() if spec.metric == "tpot_s")}
 
 
 def _form(rule_id: str) -> RuleForm | None:
     name = _name(rule_id)
+    if name == _THROUGHPUT:
+        return throughput.FORM
     return _QUANTILES[name].form if name in _QUANTILES else _PROPORTIONS.get(name)
 
 
 def _check(member: Member, settings: Settings) -> Problem | None:
-    duration = (member.envelope.window.ended - member.envelope.window.started).total_seconds()
-    if duration >= settings.min_duration_s:
-        return None
-    return Problem("truncated", f"measured for {duration:g} s, at least {settings.min_duration_s:g} s are required")
+    record, window = member.record, member.envelope.window
+    duration = (window.ended - window.started).total_seconds()
+    if record.duration_s is not None:
+        duration = min(duration, record.duration_s)
+    if duration < settings.min_duration_s:
+        detail = f"measured for {duration:.4g} s, at least {settings.min_duration_s:g} s are required"
+        return Problem("truncated", detail)
+    if record.incomplete > TOLERATED_INCOMPLETE * (record.attempted or 0):
+        return Problem(
+            "truncated", f"{record.incomplete} of {record.attempted} requests were cut at the end of the run"
+        )
+    return None
 
 
 def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
-    name = _name(rule.id)
     problem = _uncounted(sides.candidate)
     if problem:
-        return unknown(problem.code, problem.detail)
-    if name == "error_fraction":
-        return judge_share(rule, sides.candidate, failures, rule.bound, settings.alpha)
-    if name == "attainment":
-        return _judge_attainment(rule, sides.candidate, settings)
+        return unknown(problem.code, problem.detail, needs=_COUNTS_NEEDED)
+    return _relative(rule, sides, settings) if rule.relative else _absolute(rule, sides.candidate, settings)
+
+
+def _absolute(rule: Rule, members: Sequence[Member], settings: Settings) -> Finding:
+    """Of the candidate alone. What fails although the client was too slow fails; what passes was not tried."""
+    if _name(rule.id) == "attainment":
+        finding = _judge_attainment(rule, members, settings)
+    else:
+        finding = judge_share(rule, members, failures, rule.bound, settings.alpha)
+    saturated = _saturated(members)
+    return unknown(saturated.code, saturated.detail) if saturated and finding.outcome == "pass" else finding
+
+
+def _relative(rule: Rule, sides: Sides, settings: Settings) -> Finding:
+    name = _name(rule.id)
     problem = (
-        sides.no_baseline or _uncounted(sides.baseline) or _baseline_problem(sides, settings) or load_problem(sides)
+        sides.no_baseline
+        or _uncounted(sides.baseline)
+        or (_doubted(sides.all) if name in _TOKEN_RULES else None)
+        or _baseline_problem(sides, settings)
+        or load_problem(sides)
+        or _saturated(sides.all)
     )
     if problem:
         return unknown(problem.code, problem.detail)
@@ -68,6 +100,8 @@ def _name(rule_id: str) -> str:
 def _against_baseline(rule: Rule, name: str, sides: Sides, settings: Settings) -> Finding:
     if name in _QUANTILES:
         return judge_quantile(rule, _QUANTILES[name], sides, settings)
+    if name == _THROUGHPUT:
+        return throughput.judge_throughput(rule, sides, settings)
     return judge_difference(rule, sides, settings.alpha)
 
 
@@ -80,11 +114,49 @@ def _uncounted(members: Sequence[Member]) -> Problem | None:
     return None
 
 
+def _doubted(members: Sequence[Member]) -> Problem | None:
+    doubt = next((member.record.token_doubt for member in members if member.record.token_doubt), "")
+    return Problem("counters_disagree", doubt) if doubt else None
+
+
+def _saturated(members: Sequence[Member]) -> Problem | None:
+    """The measuring client did not keep up: what was measured is its own pace."""
+    for record in (member.record for member in members):
+        if record.saturation:
+            return Problem("client_saturated", record.saturation)
+        if record.rate and record.rate_achieved is not None and record.rate_achieved < ACHIEVED_SHARE * record.rate:
+            detail = f"{record.rate_achieved:.4g} requests per second were sent, {record.rate:.4g} were asked for"
+            return Problem("client_saturated", detail)
+    return None
+
+
+# --- attainment -------------------------------------------------------------------------------------------------
+
+
 def _judge_attainment(rule: Rule, members: Sequence[Member], settings: Settings) -> Finding:
-    for member in members:
-        if member.record.requests is None and dict(member.record.slo) != dict(settings.slo):
-            return unknown("not_comparable", "the file counts good requests by other objectives than the policy's")
+    problem = next((found for member in members if (found := _uncountable(member, settings.slo))), None)
+    if problem:
+        return unknown(problem.code, problem.detail)
     return judge_share(rule, members, _misses(settings.slo), round(1 - rule.bound, 9), settings.alpha)
+
+
+def _uncountable(member: Member, slo: Mapping[str, float]) -> Problem | None:
+    record = member.record
+    if "tpot_s" in slo and record.token_doubt:
+        return Problem("counters_disagree", record.token_doubt)
+    if _has_all(record.requests, slo):
+        return None
+    if record.good is None:
+        return Problem(
+            "no_evidence", f"{member.envelope.primary.tool} counted no good requests, nor kept every request"
+        )
+    if dict(record.slo) != dict(slo):
+        return Problem("not_comparable", "the file counts good requests by other objectives than the policy's")
+    return None
+
+
+def _has_all(requests: Requests | None, slo: Mapping[str, float]) -> bool:
+    return requests is not None and all(requests.has(name) for name in slo)
 
 
 def _misses(slo: Mapping[str, float]) -> Counting:
@@ -92,8 +164,8 @@ def _misses(slo: Mapping[str, float]) -> Counting:
 
     def counting(member: Member) -> Count:
         requests: Requests | None = member.record.requests
-        if requests is None:
-            return member.record.attempted - (member.record.good or 0), member.record.attempted
+        if requests is None or not _has_all(requests, slo):
+            return member.record.attempted - member.record.good, member.record.attempted
         columns = [(getattr(requests, name), most) for name, most in slo.items()]
         missed = sum(not ok or any(column[i] > most for column, most in columns) for i, ok in enumerate(requests.ok))
         return missed, len(requests)
