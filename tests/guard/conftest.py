@@ -52,6 +52,11 @@ class Folder:
         self.subjects = {"candidate": subject_of(candidate), "baseline": subject_of(baseline)}
         self.policy = POLICY
 
+    def reseal(self) -> None:
+        """After a subject was edited."""
+        for subject in self.subjects.values():
+            subject["revision_digest"] = revision_digest(subject)
+
     @staticmethod
     def seconds(n: int, seed: int = 1, scale: float = 1.0) -> list[float]:
         """Plausible times to the first token."""

@@ -1,0 +1,189 @@
+"""aiperf's exports: every trap of theirs, on files the tool wrote."""
+
+import json
+import math
+
+import pytest
+
+TOOL = ("aiperf", "0.13.0")
+
+
+@pytest.fixture
+def export(document):
+    return lambda **changes: document("aiperf", "fail14pct.json", **changes)
+
+
+def block(avg, unit="requests"):
+    return {"unit": unit, "avg": avg}
+
+
+def old_export(export, answered, good, concurrency):
+    """As 0.11 writes it: no counter of everything, no wall clock, no adjusted figures."""
+    gone = ("completed_request_count", "error_request_count", "request_error_rate", "good_request_fraction")
+    adjusted = [key for key in export() if key.startswith("adj_")]
+    phases = [{"name": "profiling", "kind": "profiling", "type": "concurrency", "concurrency": concurrency}]
+    rps = concurrency / 0.1
+    e2e = {"unit": "ms", "avg": 100.0, "p50": 99.0, "p95": 120.0}
+    return export(
+        **dict.fromkeys([*gone, *adjusted, "was_cancelled", "is_complete", "error_summary", "usage_discrepancy_count"]),
+        aiperf_version="0.11.0",
+        schema_version="1.3",
+        request_count=block(float(answered)),
+        good_request_count=block(float(good)),
+        request_latency=e2e,
+        time_to_first_token=None,
+        inter_token_latency=None,
+        input_config=export()["input_config"] | {"phases": phases},
+        request_throughput=block(rps, "requests/sec"),
+        benchmark_duration=block(answered / rps, "sec"),
+    )
+
+
+def test_a_run_becomes_seconds_and_tokens(read):
+    record = read(*TOOL, primary="fail14pct.json").record
+    assert (record.attempted, record.failed, record.load_model, record.rate) == (80, 11, "open", 8.0)
+    assert record.latencies["ttft_s"].mean == pytest.approx(0.0545730)
+    assert record.latencies["e2e_s"].mean == pytest.approx(0.1269630)
+    assert (record.streaming, record.duration_s) == (True, pytest.approx(11.3232))
+    assert dict(record.errors) == {"503": 11}
+
+
+def test_a1_a_counter_that_is_absent_is_zero(read, export):
+    record = read("aiperf", "0.11.0", primary=old_export(export, 2044, 2044, 16)).record
+    assert (record.attempted, record.failed, record.good, record.concurrency) == (2044, 0, 2044, 16)
+
+
+def test_a2_answers_and_all_requests_are_counted_apart(read, export):
+    document = export()
+    assert (document["request_count"]["avg"], document["completed_request_count"]["avg"]) == (69, 80)
+    record = read(*TOOL, primary=document).record
+    assert (record.attempted, record.good) == (80, 46)
+    assert read(*TOOL, primary=export(completed_request_count=block(81.0))).problem.code == "counters_disagree"
+
+
+def test_a3_a_rate_in_percent_and_a_fraction_as_ratio(read, export):
+    assert read(*TOOL, primary=export(request_error_rate=block(0.1375, "ratio"))).problem.code == "unit_suspect"
+    assert read(*TOOL, primary=export(request_error_rate=block(0.1375, "%"))).problem.code == "counters_disagree"
+    assert read(*TOOL, primary=export(good_request_fraction=block(57.5, "ratio"))).problem.code == "counters_disagree"
+
+
+def test_a4_an_adjusted_percentile_that_is_missing_is_infinite(read):
+    quantiles = read(*TOOL, primary="fail14pct.json").record.latencies["ttft_s"].quantiles
+    assert quantiles[0.5] == pytest.approx(0.0539964)  # 0.0507 over the answers alone
+    assert (math.isfinite(quantiles[0.75]), quantiles[0.9], quantiles[0.95]) == (True, math.inf, math.inf)
+
+
+def test_a5_a_latency_that_includes_fast_failures_is_not_used(read, export):
+    assert export()["effective_latency"]["avg"] == pytest.approx(110.78, abs=0.01)
+    assert read(*TOOL, primary="fail14pct.json").record.latencies["e2e_s"].mean > 0.12
+
+
+def test_a6_client_and_server_count_other_tokens(read, export):
+    doubt = read(*TOOL, primary="fail14pct.json").record.token_doubt
+    assert doubt.endswith("1932 against 1104 output tokens")
+    agreed = {"total_usage_completion_tokens": block(1932.0, "tokens")}
+    assert "69 of 69" in read(*TOOL, primary=export(**agreed)).record.token_doubt
+    assert read(*TOOL, primary=export(**agreed, usage_discrepancy_count=block(3.0))).record.token_doubt == ""
+
+
+def test_a7_requests_per_second_are_of_the_wall_clock(read, export):
+    assert read(*TOOL, primary=export(end_time="2026-11-30T03:57:52.388880")).record is not None
+    assert read(*TOOL, primary=export(end_time="2026-11-30T03:57:53.388880")).problem.code == "inconsistent"
+    other = {"request_throughput": block(69 / 11.323197440000001, "requests/sec")}
+    assert read(*TOOL, primary=export(**other)).record is not None  # 1.3 of 69 off: within two requests
+    old = old_export(export, 2044, 2044, 16)
+    assert read("aiperf", "0.11.0", primary=old | {"start_time": "x"}).record is not None
+
+
+def test_a8_a_run_of_503s_ends_like_any_other(read, export):
+    """NVIDIA/TensorRT-LLM#17427: exit code 0."""
+    gone = dict.fromkeys(key for key, value in export().items() if isinstance(value, dict) and "unit" in value)
+    kept = {"request_count": block(0.0), "error_request_count": block(80.0), "request_latency": block(0.0, "ms")}
+    record = read(*TOOL, primary=export(**gone | kept)).record
+    assert (record.attempted, record.failed, record.latencies) == (80, 80, {})
+
+
+def test_a9_good_requests_come_with_their_objectives_in_seconds(read, export):
+    assert read(*TOOL, primary="fail14pct.json").record.slo == {"ttft_s": 0.06}
+    config = export()["input_config"]
+    for slos, expected in (({"request_latency": 500.0}, {"e2e_s": 0.5}), ({"other": 1000.0}, {"other": 1.0})):
+        assert read(*TOOL, primary=export(input_config=config | {"slos": slos})).record.slo == expected
+    assert read(*TOOL, primary=export(input_config=config | {"slos": None})).record.good is None
+
+
+def details_export(export, answered=35, failed=5):
+    """The summary of the forty requests in the sample of details."""
+    times = {name: {"unit": "ms", "avg": value} for name, value in DETAIL_MEANS.items()}
+    adjusted = dict.fromkeys(key for key in export() if key.startswith("adj_"))
+    return export(
+        **times | adjusted,
+        request_count=block(float(answered)),
+        error_request_count=block(float(failed)),
+        completed_request_count=block(float(answered + failed)),
+        request_error_rate=None,
+        good_request_fraction=None,
+        request_throughput=None,
+        good_request_count=block(20.0),
+    )
+
+
+DETAIL_MEANS: dict[str, float] = {}
+
+
+@pytest.fixture(autouse=True)
+def detail_means(samples):
+    rows = [json.loads(line) for line in (samples / "aiperf/details.head40.jsonl").read_text().splitlines()]
+    for name in ("time_to_first_token", "inter_token_latency", "request_latency"):
+        values = [row["metrics"][name]["value"] for row in rows if "error" not in row]
+        DETAIL_MEANS[name] = sum(values) / len(values)
+
+
+def test_a10_details_keep_failed_requests_and_drop_the_warm_up(read, export, samples):
+    raw = (samples / "aiperf/details.head40.jsonl").read_bytes()
+    warm = raw.splitlines()[0].replace(b'"profiling"', b'"warmup"') + b"\n"
+    record = read(*TOOL, primary=details_export(export), details=warm + raw).record
+    assert (len(record.requests), record.requests.failed) == (40, 5)
+    assert record.requests.ttft_s[0] == pytest.approx(0.0430994)
+    assert record.requests.e2e_s[0] == pytest.approx(0.1117951)
+
+
+def test_details_must_be_of_the_same_run(read):
+    item = read(*TOOL, primary="fail14pct.json", details="details.head40.jsonl")
+    assert str(item.problem) == "counters_disagree: 40 requests are kept, the summary counts 80"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"aiperf_version": "0.11.0"}, "binding_conflict"),
+        ({"aiperf_version": 13}, "schema_unknown"),
+        ({"schema_version": "2.0"}, "schema_unknown"),
+        ({"was_cancelled": True}, "truncated"),
+        ({"is_complete": False}, "truncated"),
+        ({"time_to_first_token": {"unit": "furlongs", "avg": 54.0}}, "unit_suspect"),
+        ({"time_to_first_token": {"unit": "s", "avg": 54.0}}, "unit_suspect"),
+        ({"time_to_first_token": {"unit": "ms", "avg": 54.6, "count": 69, "sum": 4000.0}}, "inconsistent"),
+        ({"time_to_first_token": {"unit": "ms", "p50": 60.0, "p95": 55.0}}, "inconsistent"),
+        ({"time_to_first_token": {"unit": "ms", "avg": 0.0}}, "bad_value"),
+        ({"request_count": {"unit": "requests", "avg": 69.5}}, "bad_value"),
+        ({"input_config": None}, "schema_unknown"),
+        ({"error_summary": [1]}, "bad_value"),
+    ],
+)
+def test_what_cannot_be_vouched_for_is_refused(read, export, changes, code):
+    assert read(*TOOL, primary=export(**changes)).problem.code == code
+
+
+def test_a_newer_version_is_refused(read):
+    assert read("aiperf", "0.14.0", primary="fail14pct.json").problem.code == "version_unknown"
+
+
+def test_requests_that_left_late_make_the_client_the_pace(read, export):
+    late = {"unit": "ms", "avg": 40.0, "p50": 30.0, "p99": 90.0}
+    assert "late" in read(*TOOL, primary=export(credit_to_start_latency=late)).record.saturation
+
+
+def test_several_profiling_phases_are_not_one_run(read, export):
+    config = export()["input_config"]
+    item = read(*TOOL, primary=export(input_config=config | {"phases": config["phases"] * 2}))
+    assert item.problem.code == "ambiguous_run"
