@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import checked, schedule_delay, token_doubt
+from pulumi_infercrane.guard.evidence.checks import check_latency, checked, schedule_delay, token_doubt
 from pulumi_infercrane.guard.evidence.documents import check_kind, child, parse_object
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, number_or_null
@@ -109,7 +109,8 @@ def _counts(document: Mapping[str, Any]) -> tuple[int, int]:
 
 def _errors(document: Mapping[str, Any]) -> dict[str, int]:
     codes: dict[str, int] = {}
-    for index, entry in enumerate(document.get("error_summary") or []):
+    summary = [] if document.get("error_summary") is None else field(document, "error_summary", list, "")
+    for index, entry in enumerate(summary):
         where = f"error_summary[{index}]"
         if not isinstance(entry, dict):
             raise bad(where, "not an object")
@@ -201,17 +202,14 @@ def _latencies(document: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
 
 def _adjusted(document: Mapping[str, Any], latencies: Mapping[str, Latency]) -> dict[str, Latency]:
     """Where the tool counts failures as infinitely slow, its quantiles are those; one it leaves out is infinite."""
-    adjusted = _latencies(document, {figure: f"adj_{name}" for figure, name in _METRICS.items()})
-    return {
-        figure: Latency({share: _share_of(adjusted[figure], share) for share in latency.quantiles}, latency.mean)
-        if figure in adjusted
-        else latency
-        for figure, latency in latencies.items()
-    }
-
-
-def _share_of(latency: Latency, share: float) -> float:
-    return latency.quantiles.get(share, math.inf)
+    result = dict(latencies)
+    for figure, adjusted in _latencies(document, {figure: f"adj_{name}" for figure, name in _METRICS.items()}).items():
+        if figure in latencies:
+            shares = latencies[figure].quantiles
+            quantiles = {share: adjusted.quantiles.get(share, math.inf) for share in shares}
+            result[figure] = Latency(quantiles, latencies[figure].mean)
+            check_latency(f"adj_{figure}", result[figure])
+    return result
 
 
 def _saturation(document: Mapping[str, Any], load_model: str, latencies: Mapping[str, Latency]) -> str:
