@@ -176,7 +176,7 @@ class Folder:
         role: str,
         tool: str,
         version: str,
-        parts: Mapping[str, bytes],
+        parts: Mapping[str, Any],
         kind: str = "benchmark",
         planned: int | None = None,
         select: dict[str, Any] | None = None,
@@ -184,11 +184,12 @@ class Folder:
         name: str = "",
         change: Callable[[dict[str, Any]], None] | None = None,
     ) -> Path:
-        """Files of any tool, by their part, under a sealed envelope."""
+        """Files of any tool, by their part, under a sealed envelope; an object is written as JSON."""
         self.root.mkdir(exist_ok=True, parents=True)
         name = name or f"{tool}-{role}"
         files = []
-        for part, raw in parts.items():
+        for part, content in parts.items():
+            raw = content if isinstance(content, bytes) else json.dumps(content).encode()
             (self.root / f"{name}.{part}").write_bytes(raw)
             files.append(self.envelope(kind, role, f"{name}.{part}", raw, {}, 0)["files"][0])
             files[-1] |= {"part": part, "tool": tool, "tool_version": version}
@@ -203,6 +204,11 @@ class Folder:
         path = self.root / f"{name}.evidence.json"
         path.write_text(json.dumps(seal(envelope)))
         return path
+
+    def summary(self, role: str, run: Mapping[str, Any], name: str = "", **about: Any) -> Path:
+        """A file of vllm-bench, labelled so that no two are the same."""
+        name = name or f"summary-{role}"
+        return self.measured(role, "vllm-bench", "0.33.0", {"primary": {**run, "label": name}}, name=name, **about)
 
     def envelope(
         self, kind: str, role: str, path: str, raw: bytes, scenario: dict[str, Any], planned: int
@@ -242,6 +248,32 @@ def answer(index: int, score: float) -> dict[str, Any]:
     text = hashlib.sha256(f"{index} {score}".encode()).hexdigest()
     line = {"id": f"{index:04d}", "score": score, "outcome": "complete", "finish_reason": "stop"}
     return line | {"empty": False, "text_sha256": text}
+
+
+def summary_run(n: int = 2000, failed: int = 0, scale: float = 1.0, concurrency: int = 8) -> dict[str, Any]:
+    """A closed loop as vllm-bench writes it without --save-detailed: 48 tokens at 10 ms, `scale` times as slow."""
+    good, whole = n - failed, 0.52 * scale
+    rps = concurrency / whole
+    times = {"ttft": (50.0, 48.0, 90.0, 120.0), "tpot": (10.0, 10.0, 11.0, 12.0), "e2el": (520.0, 518.0, 560.0, 600.0)}
+    names = ("mean", "median", "p95", "p99")
+    return {
+        "num_prompts": n,
+        "request_rate": "inf",
+        "max_concurrency": concurrency,
+        "duration": good / rps,
+        "completed": good,
+        "failed": failed,
+        "total_input_tokens": 30 * good,
+        "total_output_tokens": 48 * good,
+        "request_throughput": rps,
+        "output_throughput": 48 * rps,
+        **{f"{name}_{metric}_ms": x * scale for metric, xs in times.items() for name, x in zip(names, xs, strict=True)},
+    }
+
+
+@pytest.fixture(name="summary_run")
+def _summary_run() -> Callable[..., dict[str, Any]]:
+    return summary_run
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from pulumi_infercrane.guard import throughput
-from pulumi_infercrane.guard.comparability import load_problem
+from pulumi_infercrane.guard.comparability import load_problem, version_problem
 from pulumi_infercrane.guard.evidence.records import Requests
 from pulumi_infercrane.guard.latency import Quantile, judge_quantile
 from pulumi_infercrane.guard.proportions import Count, Counting, count, failures, judge_difference, judge_share
@@ -81,6 +81,7 @@ def _relative(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     name = _name(rule.id)
     problem = (
         sides.no_baseline
+        or version_problem(sides.all)
         or _uncounted(sides.baseline)
         or (_doubted(sides.all) if name in _TOKEN_RULES else None)
         or _baseline_problem(sides, settings)

@@ -14,10 +14,8 @@ from pulumi_infercrane.guard import load_evidence
 def read(folder: Any, samples: Path) -> Callable[..., Any]:
     """`read("vllm-bench", "0.33.0", primary="ok.json")`: names are of samples, bytes and objects are content."""
 
-    def content(tool: str, source: Any) -> bytes:
-        if isinstance(source, bytes):
-            return source
-        return (samples / tool / source).read_bytes() if isinstance(source, str) else json.dumps(source).encode()
+    def content(tool: str, source: Any) -> Any:
+        return (samples / tool / source).read_bytes() if isinstance(source, str) else source
 
     def reading(tool: str, version: str, envelope: dict[str, Any] | None = None, **parts: Any) -> Any:
         files = {part: content(tool, source) for part, source in parts.items()}
