@@ -192,3 +192,13 @@ def test_durations_of_every_request_do_not_stand_in_for_first_tokens(folder, sum
     attained = judged(folder, "id: benchmark.attainment", HEAD + "slo: {ttft_s: 0.5}\n")
     assert (attained["outcome"], attained["reasons"]) == ("unknown", ["no_evidence"])
     assert judged(folder, "id: benchmark.attainment", HEAD + "slo: {e2e_s: 0.6}\n")["outcome"] == "pass"
+
+
+def test_one_impossible_latency_in_a_thousand_counts_as_a_failure(folder, summary_run):
+    run = detailed(summary_run())
+    run["ttfts"][7] = -1.7e9
+    folder.summary(
+        "candidate", {key: value for key, value in run.items() if key != "mean_ttft_ms"} | {"p1_ttft_ms": 25.5}
+    )
+    record = judged(folder, "id: benchmark.error_fraction")
+    assert (record["n"], record["estimate"]) == ([2000], 0.0005)

@@ -5,6 +5,7 @@ Every check is about figures that one file states twice in different words; a fi
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Requests
@@ -23,7 +24,7 @@ SAME_FIGURE = 0.01
 
 
 def checked(record: Benchmark, *, rps: float | None = None, window_s: float | None = None) -> Benchmark:
-    """The record, when nothing in it contradicts the rest.
+    """The record, when nothing in it contradicts the rest. The few requests with an impossible latency count as failed.
 
     `rps` are successful requests per second as the tool wrote it, over its own window of `window_s` seconds.
 
@@ -39,10 +40,11 @@ def checked(record: Benchmark, *, rps: float | None = None, window_s: float | No
         _check_pace(record, rps * window_s)
     if rps is not None:
         _check_loop(record, rps)
-    if record.requests is not None:
-        check_sums(record.requests)
-        _check_requests(record, record.requests)
-    return record
+    if record.requests is None:
+        return record
+    check_sums(record.requests)
+    _check_requests(record, record.requests)
+    return record if record.failed is None else replace(record, failed=record.requests.failed)
 
 
 def succeeded(record: Benchmark) -> int | None:
@@ -157,8 +159,9 @@ def _check_requests(record: Benchmark, requests: Requests) -> None:
     if record.attempted is not None and len(requests) + record.incomplete != record.attempted:
         detail = f"{len(requests)} requests are kept, the summary counts {record.attempted}"
         raise Inadmissible("counters_disagree", detail)
-    if record.failed is not None and requests.failed != record.failed:
-        detail = f"{requests.failed} failed requests are kept, the summary counts {record.failed}"
+    failed = requests.failed - record.errors.get("bad_value", 0)
+    if record.failed is not None and failed != record.failed:
+        detail = f"{failed} failed requests are kept, the summary counts {record.failed}"
         raise Inadmissible("counters_disagree", detail)
     for figure in ("ttft_s", "e2e_s"):
         values = sorted(value for value in requests.seconds(figure) if math.isfinite(value))

@@ -16,7 +16,7 @@ from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, n
 from pulumi_infercrane.guard.evidence.hints import check_model, check_version, check_workload
 from pulumi_infercrane.guard.evidence.metric_blocks import block_count, block_latency, block_value, seconds
 from pulumi_infercrane.guard.evidence.readers import major_minor
-from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Requests
+from pulumi_infercrane.guard.evidence.records import Benchmark, Latency
 from pulumi_infercrane.guard.evidence.rows import Rows
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse_lines
@@ -53,18 +53,19 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Benchmark:
     attempted, failed = _counts(document)
     good = attempted - failed
     latencies = _latencies(document, _METRICS) if good else {}
+    rows = _rows(parts["details"]) if "details" in parts else None
     load_model, rate, concurrency = _load(document)
     slo = _slo(document)
     record = Benchmark(
         attempted=attempted,
         failed=failed,
-        errors=_errors(document),
+        errors=_errors(document, rows),
         load_model=load_model,
         rate=rate,
         concurrency=concurrency,
         streaming=_streaming(document),
         duration_s=_duration(document),
-        requests=_requests(parts["details"]) if "details" in parts else None,
+        requests=rows.requests() if rows else None,
         latencies=latencies,
         in_tokens=block_value(document, "input_sequence_length", "tokens"),
         out_tokens=block_value(document, "output_sequence_length", "tokens"),
@@ -107,8 +108,9 @@ def _counts(document: Mapping[str, Any]) -> tuple[int, int]:
     return answered + failed, failed
 
 
-def _errors(document: Mapping[str, Any]) -> dict[str, int]:
-    codes: dict[str, int] = {}
+def _errors(document: Mapping[str, Any], rows: Rows | None) -> dict[str, int]:
+    bad_values = rows.errors["bad_value"] if rows else 0
+    codes = {"bad_value": bad_values} if bad_values else {}
     summary = [] if document.get("error_summary") is None else field(document, "error_summary", list, "")
     for index, entry in enumerate(summary):
         where = f"error_summary[{index}]"
@@ -223,7 +225,7 @@ def _saturation(document: Mapping[str, Any], load_model: str, latencies: Mapping
 # --- requests ---------------------------------------------------------------------------------------------------
 
 
-def _requests(data: bytes) -> Requests:
+def _rows(data: bytes) -> Rows:
     """Of the profiling phase; a failed one holds its error and no figures."""
     rows = Rows()
     for index, line in enumerate(parse_lines(data), start=1):
@@ -236,7 +238,7 @@ def _requests(data: bytes) -> Requests:
             rows.fail(str(error.get("code") or "error")[:40] if isinstance(error, dict) else "cancelled")
         else:
             rows.add(_row(child(line, "metrics", where), where))
-    return rows.requests()
+    return rows
 
 
 def _row(metrics: Mapping[str, Any], where: str) -> tuple[float, ...]:
