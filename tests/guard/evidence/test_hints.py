@@ -1,7 +1,5 @@
 """What a file says of itself contradicts its envelope only where that is certain."""
 
-import json
-
 import pytest
 
 from pulumi_infercrane.guard.evidence import seal
@@ -22,8 +20,7 @@ def envelope(folder):
         document["files"][0]["tool_version"] = version
         if served is not None:
             document["probes"] = {"before": {"models": served}, "after": {"models": served}}
-        sealed = seal(document)
-        return parse_envelope(sealed, json.dumps(sealed).encode())
+        return parse_envelope(seal(document))[0]
 
     return make
 

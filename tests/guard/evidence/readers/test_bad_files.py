@@ -39,6 +39,8 @@ class Sample:
     parts: Mapping[str, bytes] = dataclasses.field(repr=False)
     select: Mapping[str, Any] | None = None
     planned: int | None = None
+    stated: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    """What else the envelope must say: the window of a file that knows its time, the price of one that does not."""
 
     @property
     def primary(self) -> bytes:
@@ -59,7 +61,8 @@ def found() -> Iterator[Sample]:
         folder = manifest.parent
         for one in json.loads(manifest.read_text()):
             parts = {part: (folder / name).read_bytes() for part, name in one["parts"].items()}
-            yield Sample(folder.name, one["kind"], one["tool_version"], parts, one.get("select"), one.get("planned"))
+            optional = (one.get("select"), one.get("planned"), one.get("envelope", {}))
+            yield Sample(folder.name, one["kind"], one["tool_version"], parts, *optional)
 
 
 ALL = list(found())
@@ -87,11 +90,10 @@ def envelope_of(new_folder: Callable[..., Any]) -> Callable[[Sample], Envelope]:
         if sample.select:
             files[0]["select"] = dict(sample.select)
         envelope = folder.envelope(sample.kind, "candidate", "x", b"", {"id": "chat-short"}, sample.planned or 0)
-        envelope["files"] = files
+        envelope |= {"files": files, **sample.stated}
         if sample.planned is None:
             del envelope["planned"]
-        sealed = seal(envelope)
-        return parse_envelope(sealed, json.dumps(sealed).encode())
+        return parse_envelope(seal(envelope))[0]
 
     return make
 
