@@ -2,6 +2,10 @@
 
 import pytest
 
+from pulumi_infercrane.guard import load_evidence
+from pulumi_infercrane.guard.latency import pooled_seconds
+from pulumi_infercrane.guard.rule import Member
+
 HEAD = "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nmin_duration_s: 0\n"
 
 
@@ -188,6 +192,8 @@ def test_durations_of_every_request_do_not_stand_in_for_first_tokens(folder, sum
     for role in ("baseline", "candidate"):
         run = {key: value for key, value in summary_run().items() if "e2el" not in key}
         folder.summary(role, run | {"latencies": [0.5 + 0.00002 * index for index in range(2000)]})
+    members = [Member(item.envelope, item.record) for item in load_evidence(folder.root).items]
+    assert (pooled_seconds(members, "ttft_s"), len(pooled_seconds(members, "e2e_s"))) == ([], 4000)
     assert judged(folder)["method"] == "guard_band"
     attained = judged(folder, "id: benchmark.attainment", HEAD + "slo: {ttft_s: 0.5}\n")
     assert (attained["outcome"], attained["reasons"]) == ("unknown", ["no_evidence"])

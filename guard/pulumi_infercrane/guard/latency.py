@@ -68,9 +68,12 @@ def judge_quantile(rule: Rule, spec: Quantile, sides: Sides, settings: Settings)
 
 
 def pooled_seconds(members: Sequence[Member], metric: str) -> list[float]:
-    """Sorted seconds of every request, +inf for a failed one; a request too short to have the figure is left out."""
-    runs = [member.record.requests for member in members]
-    return sorted(chain.from_iterable(requests.seconds(metric) for requests in runs if requests))
+    """Sorted seconds of every request, +inf for a failed one.
+
+    A request too short to have the figure is left out, and so is a run that kept none of any.
+    """
+    runs = [member.record.requests for member in members if _is_detailed(member, metric)]
+    return sorted(chain.from_iterable(requests.seconds(metric) for requests in runs))
 
 
 def _is_detailed(member: Member, metric: str) -> bool:

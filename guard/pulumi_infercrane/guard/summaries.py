@@ -19,7 +19,6 @@ from pulumi_infercrane.guard.rule import (
     at_least,
     at_most,
     conclude,
-    ids,
     more_needed,
     rounded_interval,
     scaled,
@@ -78,9 +77,7 @@ def _in_band(rule: Rule, figure: Figure, sides: Sides, n: tuple[int, ...]) -> Fi
     if outcome == "pass" and min(n) < rule.min_pass:
         unit = "requests on each side"
         outcome, code, needs = "unknown", "insufficient_n", more_needed(rule.min_pass, min(n), unit)
-    return Finding(
-        outcome, code, detail, "guard_band", n, estimate=ratio, limit=limit, needs=needs, evidence=ids(sides.all)
-    )
+    return Finding(outcome, code, detail, "guard_band", n, estimate=ratio, limit=limit, needs=needs)
 
 
 def _paired_runs(sides: Sides) -> list[tuple[Member, Member]]:

@@ -21,7 +21,7 @@ from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.statistics import quantile
 
 VERSIONS = ("0.5", "0.6", "0.8")
-READS = "The JSON report of `guidellm benchmark` (0.5, 0.6) and `guidellm run` (0.8), with the requests it keeps."
+READS = "The benchmark of a JSON report of guidellm that `select.index` names, with the requests the report keeps."
 CANNOT_KNOW = "Requests it generated ahead and never sent; how it judged its own SLO, which is counted again here."
 FOR_REQUESTS = "--outputs json without --sample-requests"
 

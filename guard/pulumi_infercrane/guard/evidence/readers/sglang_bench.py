@@ -20,7 +20,7 @@ from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse_lines
 
 VERSIONS: tuple[str, ...] = ()
-READS = "One line of the output file of SGLang's `bench_serving`, with `--output-details` every request."
+READS = "The line of SGLang's `bench_serving` output that `select.line` names, with `--output-details` every request."
 CANNOT_KNOW = (
     "How many requests were sent and failed (planned.requests of the envelope says it, or the details), when, and by "
     "which version of the tool."
