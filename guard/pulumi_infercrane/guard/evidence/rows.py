@@ -17,14 +17,15 @@ MAX_LATENCY_S = 600.0
 TOLERATED_BAD_SHARE = 0.005
 
 _LATENCIES = 3
+_NOTHING = (math.nan,) * len(FIGURES)
 
 
 @dataclass
 class Rows:
-    """Columns while they grow, in the order of `FIGURES`."""
+    """Requests while they are added: rows of `FIGURES` one behind the other."""
 
     ok: bytearray = field(default_factory=bytearray)
-    columns: tuple[Column, ...] = field(default_factory=lambda: tuple(array("d") for _ in FIGURES))
+    figures: Column = field(default_factory=lambda: array("d"))
     errors: Counter[str] = field(default_factory=Counter)
 
     def add(self, values: Sequence[float]) -> None:
@@ -32,19 +33,18 @@ class Rows:
 
         One with an impossible latency counts as failed, as `bad_value`.
         """
-        if any(value <= 0 or value > MAX_LATENCY_S for value in values[:_LATENCIES]):  # false for NaN
-            return self.fail("bad_value")
+        for value in values[:_LATENCIES]:
+            if value <= 0 or value > MAX_LATENCY_S:  # false for NaN
+                return self.fail("bad_value")
         self.ok.append(1)
-        for column, value in zip(self.columns, values, strict=True):
-            column.append(value)
+        self.figures.extend(values)
         return None
 
     def fail(self, outcome: str) -> None:
         """A request without a complete answer, by class or status."""
         self.ok.append(0)
         self.errors[outcome] += 1
-        for column in self.columns:
-            column.append(math.nan)
+        self.figures.extend(_NOTHING)
 
     def requests(self) -> Requests:
         """All of them.
@@ -56,7 +56,7 @@ class Rows:
         if bad > TOLERATED_BAD_SHARE * len(self.ok):
             text = f"{bad} of {len(self.ok)} complete requests have a latency outside 0 to {MAX_LATENCY_S:.0f} s"
             raise Inadmissible("bad_value", text)
-        return Requests(bytes(self.ok), *self.columns)
+        return Requests(bytes(self.ok), *(self.figures[index :: len(FIGURES)] for index in range(len(FIGURES))))
 
 
 def tpot(ttft_s: float, e2e_s: float, out_tokens: float) -> float:
