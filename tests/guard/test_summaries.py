@@ -1,5 +1,7 @@
 """Latency of which a tool kept only percentiles: a guard band for one run a side, an interval for several in pairs."""
 
+import json
+
 import pytest
 
 from pulumi_infercrane.guard import load_evidence
@@ -61,7 +63,9 @@ def test_a_summary_of_very_few_requests_does_not_even_fail(folder, sides):
 @pytest.mark.parametrize(
     ("failed", "rule", "reason"),
     [
-        (99, "id: benchmark.ttft_p95", "within_margin"),
+        (20, "id: benchmark.ttft_p95", "within_margin"),
+        (21, "id: benchmark.ttft_p95", "summary_only"),
+        (99, "id: benchmark.ttft_p95", "summary_only"),
         (100, "id: benchmark.ttft_p95", "margin_exceeded"),
         (100, "id: benchmark.ttft_p50", "within_margin"),
         (20, "id: benchmark.ttft_p99", "margin_exceeded"),
@@ -70,6 +74,16 @@ def test_a_summary_of_very_few_requests_does_not_even_fail(folder, sides):
 def test_where_that_share_failed_the_quantile_is_infinite(folder, sides, failed, rule, reason):
     sides(failed=failed)
     assert judged(folder, rule)["reasons"] == [reason]
+
+
+def test_quantiles_that_count_failures_leave_none_out(folder, samples):
+    """A4: half of the requests took at most 54.0 ms, of the answers 50.7 ms."""
+    export = json.loads((samples / "aiperf/fail14pct.json").read_text())
+    for role in ("baseline", "candidate"):
+        folder.measured(role, "aiperf", "0.13.0", {"primary": export | {"benchmark_id": role}})
+    rules = "{id: benchmark.ttft_p50, min_pass: 80}, {id: benchmark.error_fraction, limit: 0.2}"
+    record = folder.decide(policy=f"{HEAD}rules: [{rules}]").record["rules"][0]
+    assert (record["outcome"], record["method"]) == ("pass", "guard_band")
 
 
 def test_an_infinite_quantile_of_the_baseline_is_no_bar(folder, sides):

@@ -35,6 +35,9 @@ SUSPECT_RATIO = (700.0, 1500.0)
 BEYOND_QUANTILE = 10
 """Requests that must lie beyond a quantile before an interval is formed."""
 
+FAILED_BEYOND = 0.2
+"""Share of the requests beyond a quantile that may have failed before a summary of answers says too little."""
+
 _BROKEN = "so many requests to the baseline failed that its quantile is infinite"
 
 
@@ -110,7 +113,13 @@ def _judge_summaries(rule: Rule, spec: Quantile, sides: Sides, settings: Setting
     figure = Figure(_name(spec), value, higher_is_better=False, advice=_requests_advice(sides.candidate[0]))
     ratios = [figure_ratio(figure, below, above) for below in sides.baseline for above in sides.candidate]
     suspect = next((ratio for ratio in ratios if _is_suspect(ratio)), None)
-    return _suspect(suspect) if suspect else judge_summaries(rule, figure, sides, settings.alpha)
+    if suspect is not None:
+        return _suspect(suspect)
+    finding = judge_summaries(rule, figure, sides, settings.alpha)
+    if finding.outcome == "pass" and any(_leaves_out_failures(member, spec) for member in sides.candidate):
+        detail = f"{finding.detail}; of answers only, and so many requests failed that they move the {_name(spec)}"
+        return replace(finding, outcome="unknown", code="summary_only", detail=detail, needs=figure.advice)
+    return finding
 
 
 def adjusted_quantile(member: Member, spec: Quantile) -> float | None:
@@ -123,6 +132,14 @@ def adjusted_quantile(member: Member, spec: Quantile) -> float | None:
         return math.inf
     latency = record.latencies.get(spec.metric)
     return latency.quantiles.get(spec.q) if latency else None
+
+
+def _leaves_out_failures(member: Member, spec: Quantile) -> bool:
+    """A summary of answers is not the quantile of all requests once failures fill a good part of what lies beyond."""
+    record = member.record
+    if _is_detailed(member, spec.metric) or record.latencies[spec.metric].adjusted:
+        return False
+    return bool(record.failed > FAILED_BEYOND * (1 - spec.q) * record.attempted)
 
 
 def _not_written(spec: Quantile, member: Member) -> Finding:

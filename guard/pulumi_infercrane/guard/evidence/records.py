@@ -58,8 +58,10 @@ class Latency:
     """Summary of one figure over the successful requests, in seconds, as a tool wrote it."""
 
     quantiles: Mapping[float, float] = field(default_factory=dict)
-    """By share: `{0.5: 0.04, 0.95: 0.09}`. +inf where the tool counts failures as infinitely slow."""
+    """By share: `{0.5: 0.04, 0.95: 0.09}`."""
     mean: float | None = None
+    adjusted: bool = False
+    """The quantiles are over all requests, failed ones as infinitely slow."""
 
 
 @dataclass(frozen=True)

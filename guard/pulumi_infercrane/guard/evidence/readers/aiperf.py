@@ -209,7 +209,7 @@ def _adjusted(document: Mapping[str, Any], latencies: Mapping[str, Latency]) -> 
         if figure in latencies:
             shares = latencies[figure].quantiles
             quantiles = {share: adjusted.quantiles.get(share, math.inf) for share in shares}
-            result[figure] = Latency(quantiles, latencies[figure].mean)
+            result[figure] = Latency(quantiles, latencies[figure].mean, adjusted=True)
             check_latency(f"adj_{figure}", result[figure])
     return result
 
