@@ -4,6 +4,9 @@ import math
 
 import pytest
 
+from pulumi_infercrane.guard.evidence.readers.aiperf import stated
+from pulumi_infercrane.guard.evidence.stated import Stated
+
 TOOL = ("aiperf", "0.13.0")
 
 
@@ -159,3 +162,9 @@ def test_several_profiling_phases_are_not_one_run(read, export):
     config = export()["input_config"]
     item = read(*TOOL, primary=export(input_config=config | {"phases": config["phases"] * 2}))
     assert item.problem.code == "ambiguous_run"
+
+
+def test_what_the_file_knows_of_its_own_measurement(samples):
+    primary = (samples / "aiperf/fail14pct.json").read_bytes()
+    assert stated({"primary": primary}) == Stated("0.13.0")
+    assert stated({"primary": b"[]"}) == Stated()

@@ -5,6 +5,9 @@ import math
 
 import pytest
 
+from pulumi_infercrane.guard.evidence.readers.guidellm import stated
+from pulumi_infercrane.guard.evidence.stated import Stated
+
 VERSIONS = ["0.5.4", "0.6.1", "0.8.1"]
 
 
@@ -167,3 +170,9 @@ def test_a_distribution_that_contradicts_itself_is_refused(read, report, key, va
     found, benchmark = report()
     benchmark["metrics"]["time_to_first_token_ms"]["successful"][key] = value
     assert read("guidellm", "0.8.1", primary=found).problem.code == code
+
+
+def test_what_the_file_knows_of_its_own_measurement(samples):
+    primary = (samples / "guidellm/0.8.1_fail15pct.json").read_bytes()
+    assert stated({"primary": primary}) == Stated("0.8.1", "2026-11-30T03:54:02Z", "2026-11-30T03:54:14Z")
+    assert stated({"primary": b"[]"}) == Stated()

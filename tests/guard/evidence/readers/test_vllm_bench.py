@@ -4,6 +4,9 @@ import math
 
 import pytest
 
+from pulumi_infercrane.guard.evidence.readers.vllm_bench import stated
+from pulumi_infercrane.guard.evidence.stated import Stated
+
 TOOL = ("vllm-bench", "0.33.0")
 
 OLD = {  # a public file of May 2025, without its model
@@ -185,3 +188,9 @@ def test_the_load_is_the_one_of_the_envelope(read, scenario, code):
 
 def test_only_load_runs_are_read(read):
     assert read(*TOOL, {"kind": "quality"}, primary="ok.json").problem.code == "tool_unknown"
+
+
+def test_what_the_file_knows_of_its_own_measurement(samples):
+    primary = (samples / "vllm-bench/ok.json").read_bytes()
+    assert stated({"primary": primary}) == Stated(planned=60)
+    assert stated({"primary": b"[]"}) == Stated()

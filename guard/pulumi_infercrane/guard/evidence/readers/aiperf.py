@@ -18,8 +18,9 @@ from pulumi_infercrane.guard.evidence.metric_blocks import block_count, block_la
 from pulumi_infercrane.guard.evidence.readers import major_minor
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency
 from pulumi_infercrane.guard.evidence.rows import Rows
+from pulumi_infercrane.guard.evidence.stated import Stated
 from pulumi_infercrane.guard.reasons import Inadmissible
-from pulumi_infercrane.guard.strict_json import parse_lines
+from pulumi_infercrane.guard.strict_json import parse, parse_lines
 
 VERSIONS = ("0.11", "0.13")
 READS = "The JSON export of `aiperf profile`, with its per-request JSON Lines as part `details`."
@@ -78,6 +79,12 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Benchmark:
     rps = block_value(document, "request_throughput", "requests/sec")
     record = checked(record, rps=rps, window_s=_window(document))
     return check_workload(replace(record, latencies=_adjusted(document, latencies)), envelope)
+
+
+def stated(parts: Mapping[str, bytes]) -> Stated:
+    """Version. The times have no zone."""
+    document = parse(parts["primary"])
+    return Stated(str(document.get("aiperf_version") or "") if isinstance(document, dict) else "")
 
 
 def _check_origin(document: Mapping[str, Any], envelope: Envelope) -> None:

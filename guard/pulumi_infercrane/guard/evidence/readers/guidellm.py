@@ -17,14 +17,17 @@ from pulumi_infercrane.guard.evidence.hints import check_model, check_revision, 
 from pulumi_infercrane.guard.evidence.readers import major_minor
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Requests
 from pulumi_infercrane.guard.evidence.rows import Rows, tpot
+from pulumi_infercrane.guard.evidence.stated import Stated, from_epoch
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.statistics import quantile
+from pulumi_infercrane.guard.strict_json import parse
 
 VERSIONS = ("0.5", "0.6", "0.8")
 READS = "The benchmark of a JSON report of guidellm that `select.index` names, with the requests the report keeps."
 CANNOT_KNOW = "Requests it generated ahead and never sent; how it judged its own SLO, which is counted again here."
 FOR_REQUESTS = "--outputs json without --sample-requests"
 
+_KEYS = ("metadata", "benchmarks")
 _LAYOUTS = {"0.5": 1, "0.6": 1, "0.8": 2}
 _METRICS = {
     "ttft_s": ("time_to_first_token_ms", 1e3),
@@ -45,13 +48,23 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Benchmark:
         Inadmissible: with the benchmark and key.
     """
     check_kind(envelope, "benchmark")
-    document = parse_object(parts["primary"], envelope, ("metadata", "benchmarks"))
+    document = parse_object(parts["primary"], envelope, _KEYS)
     _check_origin(document, envelope)
     benchmarks = field(document, "benchmarks", list, "")
     index = selected(envelope, "index", 0, len(benchmarks))
     if not isinstance(benchmarks[index], dict):
         raise bad(f"benchmarks[{index}]", "not an object")
     return _benchmark(benchmarks[index], f"benchmarks[{index}]", envelope)
+
+
+def stated(parts: Mapping[str, bytes]) -> Stated:
+    """Version; start and end of the only benchmark."""
+    document = parse(parts["primary"])
+    metadata, benchmarks = (document.get(name) if isinstance(document, dict) else None for name in _KEYS)
+    version = metadata.get("guidellm_version") if isinstance(metadata, dict) else None
+    only = benchmarks[0] if isinstance(benchmarks, list) and len(benchmarks) == 1 else None
+    times = [only.get(name) for name in ("start_time", "end_time")] if isinstance(only, dict) else [None, None]
+    return Stated(str(version or ""), from_epoch(times[0]), from_epoch(times[1]))
 
 
 def _check_origin(document: Mapping[str, Any], envelope: Envelope) -> None:

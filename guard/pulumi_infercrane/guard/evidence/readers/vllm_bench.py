@@ -16,8 +16,10 @@ from pulumi_infercrane.guard.evidence.flat_latencies import flat_latencies
 from pulumi_infercrane.guard.evidence.hints import check_model, check_revision, check_workload
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Requests
 from pulumi_infercrane.guard.evidence.rows import Rows, tpot
+from pulumi_infercrane.guard.evidence.stated import Stated
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.statistics import quantile
+from pulumi_infercrane.guard.strict_json import parse
 
 VERSIONS: tuple[str, ...] = ()
 READS = "The result file of `vllm bench serve --save-result`, with `--save-detailed` every request."
@@ -65,6 +67,13 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Benchmark:
     )
     rps = number(document, "request_throughput", "") if completed else None
     return check_workload(checked(record, rps=rps, window_s=duration), envelope)
+
+
+def stated(parts: Mapping[str, bytes]) -> Stated:
+    """Number of prompts. The date has no zone."""
+    document = parse(parts["primary"])
+    planned = document.get("num_prompts") if isinstance(document, dict) else None
+    return Stated(planned=planned if isinstance(planned, int) and not isinstance(planned, bool) else None)
 
 
 def _parse(data: bytes, envelope: Envelope) -> dict[str, Any]:
