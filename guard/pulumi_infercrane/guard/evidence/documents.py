@@ -1,12 +1,14 @@
 """First steps every reader of a foreign tool shares: the kind, the document, the one run that is meant."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import field
+from pulumi_infercrane.guard.evidence.fields import bad, field
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
+
+T = TypeVar("T")
 
 
 def check_kind(envelope: Envelope, *kinds: str) -> None:
@@ -67,3 +69,23 @@ def child(mapping: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
         Inadmissible: `bad_value`.
     """
     return field(mapping, name, dict, where)
+
+
+def named(found: Mapping[str, T], envelope: Envelope, key: str, what: str) -> T:
+    """The only one of several things by name, or the one that `select` names.
+
+    Raises:
+        Inadmissible: `no_evidence` without any, `ambiguous_run` when several are there and none is named,
+            `bad_value` when the named one is not there.
+    """
+    if not found:
+        raise Inadmissible("no_evidence", f"the file holds no {what}")
+    name = (envelope.primary.select or {}).get(key)
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    names = ", ".join(sorted(found)[:5])
+    if name is None:
+        raise Inadmissible("ambiguous_run", f"{len(found)} of {what}: name one with files[].select {key} ({names})")
+    if str(name) not in found:
+        raise bad("", f"files[].select {key} is {name!r}, the file holds {names}")
+    return found[str(name)]
