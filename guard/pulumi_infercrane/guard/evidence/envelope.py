@@ -166,6 +166,15 @@ class Run(_Strict):
     of: Annotated[int, Field(ge=1)]
 
 
+class Price(_Strict):
+    """What the files of cost tools leave out: the currency of their amounts, and how old the prices behind them are."""
+
+    currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
+    """ISO 4217."""
+    date: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")]
+    source: Text
+
+
 class PrefixCache(_Strict):
     hits: Count
     queries: Count
@@ -205,6 +214,7 @@ class Envelope(_Strict):
     """How much was to be measured; tools that cut a run short rarely say so themselves."""
     run: Run | None = None
     probes: Probes | None = None
+    price: Price | None = None
     supersedes: tuple[Supersedes, ...] = ()
     attestation: Attestation | None = None
     source: Text = "measured"
