@@ -8,7 +8,7 @@ from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.hints import check_model, check_revision, check_workload
 from pulumi_infercrane.guard.evidence.moments import check_window, from_epoch
 from pulumi_infercrane.guard.evidence.records import Benchmark, Column, Cost
-from pulumi_infercrane.guard.evidence.rows import FIGURES, Rows, mean, tpot
+from pulumi_infercrane.guard.evidence.rows import Rows, mean, tpot
 from pulumi_infercrane.guard.reasons import Inadmissible
 
 COUNTED_BY = "usage"
@@ -88,13 +88,13 @@ class RequestLog:
     def tokens(self, run: Benchmark) -> Cost:
         """Tokens and requests of the log, without money."""
         answered = sum(self.rows.ok)
-        sums = {name: _total(column, answered) for name, column in zip(FIGURES, self.rows.columns, strict=True)}
+        counted = run.requests or self.rows.requests()
         return Cost(
             currency="",
             duration_s=run.duration_s or 0.0,
             gpu_cost=None,
-            output_tokens=sums["out_tokens"],
-            input_tokens=sums["in_tokens"],
+            output_tokens=_total(counted.out_tokens, answered),
+            input_tokens=_total(counted.in_tokens, answered),
             requests=run.attempted,
         )
 
