@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TASKS = Path(__file__).parents[1] / "tasks" / "basics.yaml"
 LOAD = ("--requests", "40", "--max-tokens", "12", "--concurrency", "2")
 ITEMS = ("--tasks", str(TASKS), "--items", "60")
+AGAIN = ("--recording", str(Path(__file__).with_name("recording.jsonl")), "--greedy")
 
 EXPECTED = {
     "r1 bootstrap": ("promote", "r1"),
@@ -79,7 +80,7 @@ def _candidate(teller: "Teller", revisions: Mapping[str, Any], name: str, what: 
     teller.workspace.declare(revisions, name)
     teller.release(f"{name} unmeasured", "up")
     teller.say(f"{name} and the active revision are measured under the same load, away from user traffic")
-    teller.collect(*LOAD, *ITEMS)
+    teller.collect(*LOAD, *ITEMS, *AGAIN)
     teller.say(f"the guard is asked again about {name}")
     teller.release(f"{name} measured", "up")
 

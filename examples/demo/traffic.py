@@ -119,6 +119,7 @@ class Traffic:
             "model": self.model,
             "stream": True,
             "max_tokens": ANSWER_TOKENS,
+            "temperature": 0,
             "messages": [{"role": "user", "content": prompt}],
         }
         async with session.post(f"{self.url}/chat/completions", json=body) as answer:
