@@ -1,13 +1,19 @@
 """What of the documentation is generated: `python docs/generate.py` writes it, a test compares it.
 
-The table of readers in readers.md, and schemas/*.json.
+The table of readers in readers.md, the tables of policy.md, and schemas/*.json.
 """
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pulumi_infercrane.guard.change import FIELDS, NEEDS
 from pulumi_infercrane.guard.evidence.readers import find_reader, known_tools
+from pulumi_infercrane.guard.policy import PRODUCTION
+from pulumi_infercrane.guard.rule import RuleForm
+from pulumi_infercrane.guard.rules import find_kind, known_kinds
 from pulumi_infercrane.guard.schemas import names, schema_of
+from pulumi_infercrane.guard.times import format_duration
 
 DOCS = Path(__file__).parent
 BEGIN, END = "<!-- generated: readers -->\n", "<!-- end -->\n"
@@ -30,6 +36,47 @@ def readers_page(page: str) -> str:
     return before + BEGIN + readers_table() + END + after
 
 
+def policy_page(page: str) -> str:
+    """The page with the tables of today after their marks."""
+    for name, table in (("changes", _changes()), ("rules", _rules()), ("ages", _ages())):
+        mark = f"<!-- generated: {name} -->\n"
+        before, _, rest = page.partition(mark)
+        page = before + mark + table + END + rest.partition(END)[2]
+    return page
+
+
+def _changes() -> str:
+    """What each class of change needs."""
+    rows = [(name, ", ".join(f"`{one}`" for one in FIELDS[name]), ", ".join(NEEDS[name])) for name in FIELDS]
+    return _table(("change", "fields of the subject", "kinds"), rows)
+
+
+def _rules() -> str:
+    """A row for each rule of each kind that the registry finds."""
+    forms = [(rule, form) for kind in known_kinds() for rule, form in find_kind(kind).forms.items()]
+    head = ("rule", "bound", "default", "in", "class", "`min_pass`", "`min_compute`", "of")
+    return _table(head, [_rule(rule, form) for rule, form in forms])
+
+
+def _rule(rule: str, form: RuleForm) -> tuple[str, ...]:
+    default = "must be given" if form.default is None else f"{form.default:g}"
+    least = (str(form.min_pass), str(form.min_compute), form.counts)
+    return (f"`{rule}`", form.bound, default, form.unit, "H" if form.hard else "S", *least)
+
+
+def _ages() -> str:
+    """How old evidence of each kind may be."""
+    kinds = [find_kind(name) for name in known_kinds()]
+    ages = [(kind.name, kind.max_age, kind.max_age_in_production or kind.max_age) for kind in kinds]
+    rows = [(name, format_duration(most), format_duration(fewer)) for name, most, fewer in ages]
+    return _table(("kind", "oldest", " and ".join(f"`{stack}`" for stack in PRODUCTION)), rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def schemas() -> dict[str, str]:
     """Content of every file below `schemas/`, by name."""
     return {f"{name}.json": json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n" for name in names()}
@@ -41,8 +88,9 @@ def _cell(text: str) -> str:
 
 def main() -> None:
     """Write everything."""
-    page = DOCS / "readers.md"
-    page.write_text(readers_page(page.read_text(encoding="utf-8")), encoding="utf-8")
+    for name, written in (("readers.md", readers_page), ("policy.md", policy_page)):
+        page = DOCS / name
+        page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
     for name, content in schemas().items():
         (DOCS / "schemas" / name).write_text(content, encoding="utf-8")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from docs.generate import policy_page
 from pulumi_infercrane.guard import load_policy
 from pulumi_infercrane.guard.collect.prices import load_prices
 from pulumi_infercrane.guard.collect.recording import load_recording
@@ -70,9 +71,15 @@ def test_the_configuration_shown_loads(tmp_path: Path) -> None:
     assert config.revision("r1").digest != config.revision("r2").digest
 
 
+def test_the_tables_of_the_policy_page_are_those_of_today() -> None:
+    page = (ROOT / "docs" / "policy.md").read_text()
+    assert page == policy_page(page), "run python docs/generate.py"
+
+
 def test_the_policy_shown_loads() -> None:
-    policy = load_policy(blocks(ROOT / "docs" / "configuration.md", "yaml")[1])
-    assert [rule.id for rule in policy.rules][-1] == "quality.basics"
+    policy = load_policy(blocks(ROOT / "docs" / "policy.md", "yaml")[0])
+    assert policy.required_kinds("dev") == ("benchmark",)
+    assert policy.required_kinds("prod", ["runtime"]) == ("benchmark", "quality", "reliability", "replay")
 
 
 def test_the_trust_store_shown_loads() -> None:

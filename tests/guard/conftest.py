@@ -1,5 +1,6 @@
 """Builders of evidence folders: small files as a measuring tool would write them, sealed and hashed."""
 
+import functools
 import hashlib
 import json
 import random
@@ -15,6 +16,7 @@ from pulumi_infercrane.guard.evidence.folder import LoadedEvidence
 
 DIGEST = "sha256:" + "d" * 64
 STARTED, ENDED, AS_OF = "2026-11-30T04:00:00Z", "2026-11-30T04:02:00Z", "2026-11-30T05:00:00Z"
+SOAK_STARTED, SOAK_S = "2026-11-30T03:30:00Z", 1920.0
 
 POLICY = """\
 schema: infercrane.policy/v1
@@ -24,6 +26,9 @@ rules:
   - {id: benchmark.ttft_p95, margin: 1.0, min_pass: 100, min_compute: 100}
   - {id: quality.basics, margin: 0.05, min_pass: 60}
 """
+
+
+_loaded = functools.cache(load_policy)
 
 
 def subject_of(name: str, **changes: Any) -> dict[str, Any]:
@@ -108,6 +113,78 @@ class Folder:
             "quality", role, name or f"quality-{role}", head, records, {"id": head["task"]}, len(scores), change
         )
 
+    def replay(
+        self,
+        role: str,
+        n: int = 300,
+        name: str = "",
+        header: dict[str, Any] | None = None,
+        change: Callable[[dict[str, Any]], None] | None = None,
+        lines: Callable[[list[dict[str, Any]]], None] | None = None,
+    ) -> Path:
+        """`n` recorded requests answered again, each side with the same texts."""
+        records = [replayed(index) for index in range(n)]
+        if lines:
+            lines(records)
+        head = {"workload_digest": DIGEST, "greedy": True} | (header or {})
+        return self._write("replay", role, name or f"replay-{role}", head, records, {"id": "chat-replay"}, n, change)
+
+    def reliability(
+        self,
+        role: str = "candidate",
+        n: int = 600,
+        failed: int = 0,
+        name: str = "",
+        header: dict[str, Any] | None = None,
+        change: Callable[[dict[str, Any]], None] | None = None,
+        lines: Callable[[list[dict[str, Any]]], None] | None = None,
+    ) -> Path:
+        """A soak of 32 minutes without an event, in which the last `failed` requests got no answer."""
+        spacing = (header or {}).get("duration_s", SOAK_S) / max(n, 1)
+        records = [soaked(index, index * spacing, ok=index < n - failed) for index in range(n)]
+        if lines:
+            lines(records)
+        events = {"crashes": 0, "oom_kills": 0, "restarts": 0, "ghost_replicas": 0, "unready_s": 0}
+        drills = {"cold_starts_s": [20.0, 22.0, 25.0], "rollback_drill_s": 40.0}
+        drain = {"drain": {"streams_open": 4, "streams_completed": 4}}
+        head = {"started_at": SOAK_STARTED, "duration_s": SOAK_S} | events | drills | drain | (header or {})
+        window = {"started_at": head["started_at"], "ended_at": head.get("ended_at", ENDED)}
+
+        def over_window(envelope: dict[str, Any]) -> None:
+            envelope["window"] = window
+            if change:
+                change(envelope)
+
+        scenario = {"id": "soak"}
+        return self._write("reliability", role, name or f"reliability-{role}", head, records, scenario, n, over_window)
+
+    def cost(
+        self,
+        role: str,
+        price: float = 2.0,
+        n: int = 150,
+        name: str = "",
+        header: dict[str, Any] | None = None,
+        change: Callable[[dict[str, Any]], None] | None = None,
+        lines: Callable[[list[dict[str, Any]]], None] | None = None,
+    ) -> Path:
+        """A window of two minutes at `price` USD per accelerator and hour, every request good."""
+        records = [produced(index) for index in range(n)]
+        if lines:
+            lines(records)
+        prices = {"currency": "USD", "price_source": "list", "price_date": "2026-11-20", "price_per_gpu_hour": price}
+        head = prices | {"gpu_count": 1, "duration_s": 120.0} | (header or {})
+        scenario = {"id": "chat-short", "dataset_digest": DIGEST, "load_model": "closed", "concurrency": 2}
+        return self._write("cost", role, name or f"cost-{role}", head, records, scenario, n, change)
+
+    def every_kind(self) -> "Folder":
+        """Evidence of all five kinds, the candidate as good as the baseline."""
+        self.both().reliability()
+        for role in ("baseline", "candidate"):
+            self.replay(role)
+            self.cost(role)
+        return self
+
     def both(self) -> "Folder":
         """All four measurements, the candidate as good as the baseline."""
         for role in ("baseline", "candidate"):
@@ -117,7 +194,7 @@ class Folder:
 
     def decide(self, **changes: Any) -> Decision:
         """The decision on what the folder holds now."""
-        policy = load_policy(changes.pop("policy", self.policy))
+        policy = _loaded(changes.pop("policy", self.policy))
         evidence = changes.pop("evidence", None) or load_evidence(self.root)
         asked = {
             "service": "chat",
@@ -148,7 +225,8 @@ class Folder:
             "started_at": STARTED,
             "ended_at": ENDED,
         }
-        raw = "".join(json.dumps(line) + "\n" for line in [common | header, *records]).encode()
+        head = {key: value for key, value in (common | header).items() if value is not None}
+        raw = "".join(json.dumps(line) + "\n" for line in [head, *records]).encode()
         return self.write_raw(kind, role, name, raw, scenario, planned, change)
 
     def write_raw(
@@ -280,6 +358,29 @@ def _summary_run() -> Callable[..., dict[str, Any]]:
 def samples() -> Path:
     """Real files of real tools, trimmed, by the name of the tool."""
     return Path(__file__).parent / "samples"
+
+
+def replayed(index: int) -> dict[str, Any]:
+    """One line of a replay file: every fourth request asks for JSON, every fifth for a tool call."""
+    text = hashlib.sha256(f"text {index}".encode()).hexdigest()
+    line: dict[str, Any] = {"id": f"{index:04d}", "outcome": "complete", "finish_reason": "stop", "text_sha256": text}
+    line |= {"out_tokens": 40 + index % 7, "ttft_s": 0.05, "e2e_s": round(0.5 + index % 11 / 50, 3), "refused": False}
+    if index % 4 == 0:
+        line["structured"] = True
+    if index % 5 == 0:
+        line["tool_calls"] = "sha256:" + hashlib.sha256(f"call {index}".encode()).hexdigest()
+    return line
+
+
+def soaked(index: int, start_s: float, ok: bool = True) -> dict[str, Any]:
+    """One line of a reliability file."""
+    line: dict[str, Any] = {"id": f"{index:04d}", "start_s": round(start_s, 3)}
+    return line | ({"outcome": "complete", "e2e_s": 0.5} if ok else {"outcome": "http_error"})
+
+
+def produced(index: int) -> dict[str, Any]:
+    """One line of a cost file."""
+    return {"id": f"{index:04d}", "outcome": "complete", "in_tokens": 30, "out_tokens": 48, "good": True}
 
 
 @pytest.fixture

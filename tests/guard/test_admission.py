@@ -5,7 +5,9 @@ import json
 import pytest
 
 from pulumi_infercrane.guard import rollback
+from pulumi_infercrane.guard.evidence import revision_digest
 
+DIGEST = "sha256:" + "0" * 64
 ERRORS_ONLY = "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules: [{id: benchmark.error_fraction}]\n"
 
 
@@ -207,12 +209,26 @@ def supersede(folder, old, reason="wrong data set", name="new", **changes):
     )
 
 
+SOFT_ERRORS = ERRORS_ONLY.replace("error_fraction", "error_fraction, class: S")
+
+
 def test_a_superseded_piece_steps_back_with_its_reason(folder):
     old = folder.benchmark("candidate", folder.seconds(300), failed=50, name="old")
     supersede(folder, old)
-    decision = decided(folder)
+    decision = folder.decide(policy=SOFT_ERRORS)
     assert decision.verdict == "promote"
     assert entry(decision, "old.benchmark.jsonl")["reasons"] == ["superseded: wrong data set"]
+    replaced = {"evidence_id": entry(decision, "old.benchmark.jsonl")["evidence_id"], "reason": "wrong data set"}
+    assert entry(decision, "new.benchmark.jsonl")["supersedes"] == [replaced]
+
+
+def test_a_superseded_piece_that_broke_a_hard_limit_still_counts(folder):
+    old = folder.benchmark("candidate", folder.seconds(300), failed=50, name="old")
+    supersede(folder, old)
+    (rule,) = decided(folder).record["rules"]
+    assert (rule["outcome"], rule["n"]) == ("fail", [300])
+    assert rule["notes"] == ["superseded evidence counts: a hard limit was broken"]
+    assert len(rule["evidence"]) == 2
 
 
 def test_a_piece_is_not_superseded_by_one_that_does_not_count(folder):
@@ -244,11 +260,28 @@ def test_evidence_an_earlier_decision_used_may_not_disappear(folder):
 
 
 def test_evidence_that_was_superseded_may_disappear(folder):
+    old = good(folder, name="old")
+    earlier = decided(folder)
+    supersede(folder, old)
+    old.unlink()
+    assert decided(folder, history=[earlier.record]).verdict == "promote"
+
+
+def test_superseded_evidence_that_broke_a_hard_limit_may_not(folder):
     bad = folder.benchmark("candidate", folder.seconds(300), failed=50, name="bad")
     rejected = decided(folder)
     supersede(folder, bad)
     bad.unlink()
-    assert decided(folder, history=[rejected.record]).verdict == "promote"
+    assert decided(folder, history=[rejected.record]).reasons[0].startswith("benchmark: evidence_withdrawn")
+
+
+def test_superseded_evidence_that_broke_a_soft_limit_may_disappear(folder):
+    bad = folder.benchmark("candidate", folder.seconds(300), failed=50, name="bad")
+    rejected = folder.decide(policy=SOFT_ERRORS)
+    supersede(folder, bad)
+    bad.unlink()
+    assert rejected.verdict == "reject"
+    assert folder.decide(policy=SOFT_ERRORS, history=[rejected.record]).verdict == "promote"
 
 
 def test_evidence_that_never_counted_may_disappear(folder):
@@ -300,3 +333,79 @@ def test_after_a_rollback_the_candidate_needs_a_new_measurement(folder, at, verd
         assert (
             decision.reasons[0] == "benchmark: stale: measured before this revision was rolled back; measure it again"
         )
+
+
+# --- binding ----------------------------------------------------------------------------------------------------
+
+QUALITY = """\
+schema: infercrane.policy/v1
+required_kinds: [quality]
+rules:
+  - {id: quality.basics, margin: 0.05, min_pass: 60}
+"""
+
+
+def quality_of(folder, **changes):
+    """The candidate's answers, measured on a revision that differs in `changes`."""
+    known = folder.subjects["candidate"]
+    folder.quality("baseline")
+    changed = {key: value for key, value in known.items() if key != "revision_digest"} | changes
+    folder.subjects["candidate"] = changed | {"revision_digest": revision_digest(changed)}
+    folder.quality("candidate")
+    folder.subjects["candidate"] = known
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({"region": "eu-west-1", "provider": "aws"}, "promote"),
+        ({"parallelism": {"tp": 2, "pp": 1, "dp": 1, "ep": 1}}, "promote"),
+        ({"accelerator": {"vendor": "cpu", "sku": "host", "count": 2}}, "promote"),
+        ({"accelerator": {"vendor": "cpu", "sku": "guest", "count": 1}}, "insufficient_evidence"),
+        ({"quantization": "q4"}, "insufficient_evidence"),
+        ({"chat_template_sha": "sha256:" + "e" * 64}, "insufficient_evidence"),
+        ({"model": {"source": "file:model.gguf", "weights_digest": "other"}}, "insufficient_evidence"),
+        ({"runtime": {"image": "sha256:" + "e" * 64}}, "insufficient_evidence"),
+        ({"engine": {"name": "llama.cpp", "version": "b1", "args_digest": DIGEST}}, "insufficient_evidence"),
+    ],
+)
+def test_answers_of_a_revision_that_answers_alike_count(folder, changes, verdict):
+    good(folder)  # this is where the candidate's subject is known from
+    quality_of(folder, **changes)
+    assert folder.decide(policy=QUALITY).verdict == verdict
+
+
+def test_answers_of_another_revision_do_not_count_while_the_candidate_is_not_known(folder):
+    quality_of(folder, region="eu-west-1")
+    assert folder.decide(policy=QUALITY).reasons[0].endswith("1 set aside as binding_mismatch")
+
+
+def test_nothing_but_answers_counts_for_another_revision(folder, new_folder):
+    good(folder, name="one request short", lines=lambda lines: lines.clear())
+    other = new_folder()
+    other.root, other.subjects["candidate"] = folder.root, folder.subjects["candidate"] | {"region": "eu-west-1"}
+    other.subjects["candidate"]["revision_digest"] = revision_digest(other.subjects["candidate"])
+    good(other)
+    assert decided(folder).verdict == "insufficient_evidence"
+
+
+@pytest.mark.parametrize(
+    ("declared", "verdict"),
+    [
+        ({"stack": "org/project/prod"}, "promote"),
+        ({"environment": "prod"}, "promote"),
+        ({"stack": "org/project/staging"}, "insufficient_evidence"),
+        ({"environment": "staging"}, "insufficient_evidence"),
+    ],
+)
+def test_events_and_cost_are_those_of_the_stack(folder, declared, verdict):
+    folder.subjects["candidate"] |= declared
+    folder.reliability()
+    policy = "schema: infercrane.policy/v1\nrequired_kinds: [reliability]\nrules: [{id: reliability.crashes}]\n"
+    assert folder.decide(policy=policy, stack="org/project/prod").verdict == verdict
+
+
+def test_a_hard_fail_stands_in_a_conflict(folder):
+    folder.benchmark("candidate", folder.seconds(300, 1), name="calm")
+    folder.benchmark("candidate", folder.seconds(300, 2), failed=90, name="wild")
+    assert decided(folder).verdict == "reject"

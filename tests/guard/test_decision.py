@@ -126,6 +126,121 @@ def test_several_looks_split_alpha(folder):
     assert wide > narrow
 
 
+# --- kinds that the change needs --------------------------------------------------------------------------------
+
+WAIVER = (
+    "waivers:\n  - {{rule: {rule}, reason: known, owner: ann, expires_at: {until}, revision_digest: '{revision}'}}\n"
+)
+BY_CHANGE = """\
+schema: infercrane.policy/v1
+required_kinds: by_change
+rules:
+  - {id: benchmark.error_fraction, limit: 0.05}
+  - {id: quality.basics, margin: 0.05, min_pass: 60}
+  - {id: replay.new_error_fraction}
+  - {id: reliability.error_fraction}
+  - {id: cost.per_million_output_tokens}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields", "classes", "kinds"),
+    [
+        ({"engine": {"name": "sglang", "version": "0.5", "args_digest": DIGEST}}, ["engine"], ["runtime"], "bqr"),
+        ({"quantization": "q4"}, ["quantization"], ["model"], "bqrp"),
+        ({"region": "eu"}, ["region"], ["accelerator"], "bcqr"),
+        ({"parallelism": {"tp": 2, "pp": 1, "dp": 1, "ep": 1}}, ["parallelism"], ["scale"], "cr"),
+        ({"region": "eu", "quantization": "q4"}, ["quantization", "region"], ["model", "accelerator"], "bcqrp"),
+    ],
+)
+def test_the_change_says_which_kinds_are_required(folder, subject_of, changes, fields, classes, kinds):
+    folder.subjects["candidate"] = subject_of("r1", **changes)
+    record = folder.every_kind().decide(policy=BY_CHANGE).record
+    assert (record["change"], record["change_classes"]) == (fields, classes)
+    names = {"b": "benchmark", "c": "cost", "q": "quality", "r": "reliability", "p": "replay"}
+    assert record["required_kinds"] == sorted(names[one] for one in kinds)
+    assert record["verdict"] == "promote"
+
+
+def test_a_change_nobody_knows_needs_every_kind(folder):
+    folder.reliability()  # says what the candidate is; nothing says what the active one is
+    record = folder.decide(policy=BY_CHANGE).record
+    assert (record["change"], record["change_classes"]) == ([], [])
+    assert record["required_kinds"] == ["benchmark", "cost", "quality", "reliability", "replay"]
+    assert record["verdict"] == "insufficient_evidence"
+
+
+def test_a_kind_the_change_does_not_need_may_be_missing_but_not_fail(folder):
+    folder.both().reliability()
+    assert folder.decide(policy=BY_CHANGE).verdict == "promote"
+    folder.cost("baseline")
+    folder.cost("candidate", price=9)
+    assert folder.decide(policy=BY_CHANGE).verdict == "reject"
+
+
+def test_evidence_that_was_tampered_with_does_not_say_what_changed(folder):
+    folder.both().reliability()
+    for path in folder.root.glob("*.jsonl"):
+        path.write_bytes(path.read_bytes() + b"\n")
+    assert len(folder.decide(policy=BY_CHANGE).record["required_kinds"]) == 5
+
+
+def test_a_subject_under_a_digest_that_is_not_its_own_does_not_say_what_changed(folder):
+    def pretend(envelope):
+        envelope["subject"] = folder.subjects["baseline"] | {
+            "revision_digest": folder.candidate,
+            "parallelism": {"tp": 2, "pp": 1, "dp": 1, "ep": 1},
+        }
+
+    folder.benchmark("baseline")
+    folder.benchmark("candidate", change=pretend)
+    record = folder.decide(policy=BY_CHANGE).record
+    assert (record["change"], len(record["required_kinds"])) == ([], 5)
+
+
+@pytest.mark.parametrize(
+    ("until", "mine", "state", "verdict"),
+    [
+        ("2026-12-31T00:00:00Z", True, "applies", "promote"),
+        ("2026-11-30T05:00:00Z", True, "expired", "insufficient_evidence"),
+        ("2026-12-31T00:00:00Z", False, "other_revision", "insufficient_evidence"),
+    ],
+)
+def test_a_waiver_takes_away_a_kind_of_one_revision_for_a_time(folder, until, mine, state, verdict):
+    waiver = WAIVER.format(rule="reliability", until=until, revision=folder.candidate if mine else DIGEST)
+    record = folder.both().decide(policy=BY_CHANGE + waiver).record
+    assert (record["verdict"], record["waivers"][0]["state"]) == (verdict, state)
+    assert record["required_kinds"] == ["benchmark", "quality", "reliability"]
+
+
+def test_a_decision_ends_with_the_waiver_of_a_kind(folder):
+    waiver = WAIVER.format(rule="reliability", until="2026-12-01T00:00:00Z", revision=folder.candidate)
+    assert folder.both().decide(policy=BY_CHANGE + waiver).expires_at == "2026-12-01T00:00:00Z"
+    second = waiver.replace("2026-12-01", "2026-12-02").removeprefix("waivers:\n")
+    for both in (waiver + second, "waivers:\n" + second + waiver.removeprefix("waivers:\n")):
+        assert folder.decide(policy=BY_CHANGE + both).expires_at == "2026-12-02T00:00:00Z"
+    unneeded = waiver.replace("reliability", "cost")
+    folder.reliability()
+    assert folder.decide(policy=BY_CHANGE + unneeded).expires_at == "2026-12-07T04:02:00Z"
+
+
+def test_a_kind_that_need_not_be_there_may_not_fail(folder):
+    waiver = WAIVER.format(rule="reliability", until="2026-12-31T00:00:00Z", revision=folder.candidate)
+    folder.both().reliability(failed=60)
+    assert folder.decide(policy=BY_CHANGE + waiver).verdict == "reject"
+
+
+def test_every_kind_together_promotes_and_each_can_reject(folder):
+    every = BY_CHANGE.replace("by_change", "[benchmark, cost, quality, reliability, replay]")
+    assert folder.every_kind().decide(policy=every).verdict == "promote"
+    folder.replay("candidate", lines=lambda lines: [line.update(outcome="http_error") for line in lines[:14]])
+    decision = folder.decide(policy=every)
+    assert (decision.verdict, decision.record["first_reason"]) == (
+        "reject",
+        "replay.new_error_fraction: margin_exceeded",
+    )
+
+
 # --- the record -------------------------------------------------------------------------------------------------
 
 

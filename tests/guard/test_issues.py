@@ -96,3 +96,90 @@ def test_readiness_alone_is_no_evidence(folder):
     folder.root.mkdir()
     (folder.root / "ready.json").write_text('{"ready": true}')
     assert folder.decide().verdict == "insufficient_evidence"
+
+
+def policy_of(*rules, required="[reliability]"):
+    lines = "".join(f"  - {{id: {rule}}}\n" for rule in rules)
+    return f"schema: infercrane.policy/v1\nrequired_kinds: {required}\nrules:\n{lines}"
+
+
+def test_a_tool_that_says_it_succeeded_is_judged_by_what_it_measured(folder):
+    """argoproj/argo-rollouts#4393: the job failed, the run succeeded; NVIDIA/TensorRT-LLM#17427: exit 0 on 500s."""
+    folder.reliability(lines=lambda lines: [line.update(outcome="http_error") for line in lines[:60]])
+    assert folder.decide(policy=policy_of("reliability.error_fraction")).verdict == "reject"
+
+
+def test_a_soak_that_was_killed_is_not_a_calm_one(folder):
+    """argoproj/argo-rollouts#1329: a killed run counts as Successful."""
+    folder.reliability(lines=lambda lines: lines.__delitem__(slice(300, None)))
+    decision = folder.decide(policy=policy_of("reliability.crashes"))
+    assert decision.reasons == ("reliability: truncated: 300 of 600 planned requests are in the file",)
+
+
+def test_failures_that_are_not_consecutive_count(folder):
+    """argoproj/argo-rollouts: errors that are not consecutive never fail."""
+    folder.reliability(n=2000, lines=lambda lines: [line.update(outcome="http_error") for line in lines[::100]])
+    assert folder.decide(policy=policy_of("reliability.error_fraction")).verdict == "reject"
+
+
+def test_a_metric_nobody_measured_is_no_zero(folder):
+    """fluxcd/flagger#1098, spinnaker/kayenta: no data is 0, or passes."""
+    folder.reliability(header={"ghost_replicas": None, "cold_starts_s": None, "rollback_drill_s": None, "drain": None})
+    names = ("ghost_replicas", "cold_start_p95, limit: 60", "rollback_drill", "cut_streams")
+    decision = folder.decide(policy=policy_of(*(f"reliability.{name}" for name in names)))
+    assert decision.verdict == "insufficient_evidence"
+    assert {tuple(rule["reasons"]) for rule in decision.record["rules"]} == {("no_evidence",)}
+
+
+def test_a_cheaper_run_of_failures_is_not_cheaper(folder):
+    """promptfoo: cost 0 for what was not priced; LiteLLM: failures cost nothing."""
+    folder.cost("baseline")
+    folder.cost("candidate", price=0)
+    rule = policy_of("cost.per_million_output_tokens", required="[cost]")
+    assert folder.decide(policy=rule).record["first_reason"] == "cost: cost_incomplete"
+    folder.cost("candidate", price=1.5, lines=lambda lines: [line.update(outcome="http_error") for line in lines[:75]])
+    assert folder.decide(policy=rule).verdict == "reject"
+
+
+def test_more_throughput_at_another_load_is_not_cheaper(folder):
+    """ai-dynamo/aiperf: 2.5 times the throughput at 48 times the concurrency, with 96 % of the objectives missed."""
+    folder.cost("baseline")
+    folder.cost("candidate", price=0.8, change=lambda e: e["scenario"].update(concurrency=96))
+    decision = folder.decide(policy=policy_of("cost.per_million_output_tokens", required="[cost]"))
+    assert decision.record["first_reason"] == "cost.per_million_output_tokens: not_comparable"
+
+
+def test_switching_the_runtime_is_a_change_not_an_obstacle(folder, subject_of):
+    """infercrane: a change of runtime or its version was rejected as incompatible."""
+    engine = {"name": "sglang", "version": "0.5", "args_digest": "sha256:" + "7" * 64}
+    folder.subjects["candidate"] = subject_of("r1", engine=engine)
+    rules = ("benchmark.error_fraction, limit: 0.05", "quality.basics, margin: 0.05, min_pass: 60")
+    others = ("reliability.crashes", "replay.new_error_fraction", "cost.per_good_request")
+    decision = folder.every_kind().decide(policy=policy_of(*rules, *others, required="by_change"))
+    assert (decision.verdict, decision.record["change_classes"]) == ("promote", ["runtime"])
+
+
+def test_the_best_of_several_tries_is_not_the_result(folder):
+    """Latest wins: five tries at 5 % each promote wrongly 22.6 % of the time."""
+    for number, failed in enumerate((12, 0, 0), start=1):
+        folder.reliability(
+            name=f"try-{number}", failed=failed, lines=lambda lines, number=number: lines[0].update(e2e_s=number)
+        )
+    assert folder.decide(policy=policy_of("reliability.error_fraction")).verdict == "reject"
+
+
+def test_all_evidence_inadmissible_names_every_kind(folder):
+    """argoproj/argo-rollouts#4479, for five kinds at once."""
+    folder.every_kind()
+    for path in folder.root.glob("*.jsonl"):
+        path.write_text("")
+    rules = (
+        "benchmark.error_fraction",
+        "quality.basics",
+        "reliability.crashes",
+        "replay.refused",
+        "cost.per_good_request",
+    )
+    decision = folder.decide(policy=policy_of(*rules, required="by_change"))
+    assert decision.verdict == "insufficient_evidence"
+    assert [line.split(": ")[1] for line in decision.reasons] == ["tampered"] * 5

@@ -8,6 +8,7 @@ from pulumi_infercrane.guard import PolicyError, load_policy
 from pulumi_infercrane.guard.canonical import digest_bytes
 
 HEAD = "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules:\n  - {id: benchmark.error_fraction}\n"
+KINDS = "benchmark and cost and quality and reliability and replay"
 
 
 def refused(text, expected):
@@ -40,7 +41,8 @@ waivers:
     assert policy.settings.min_duration_s == 20
     assert policy.notes == ("lowered_minimum: min_duration_s 20 instead of 60",)
     assert policy.settings.slo == {"ttft_s": 0.5, "e2e_s": 5.0}
-    assert policy.max_age == {"benchmark": timedelta(7), "quality": timedelta(hours=12)}
+    assert policy.oldest("quality", "prod") == timedelta(hours=12)
+    assert policy.oldest("benchmark", "prod") == timedelta(days=7)
     assert policy.required_kinds("org/project/dev") == ("benchmark",)
     assert policy.required_kinds("prod") == ("benchmark", "quality")
     by_id = {rule.id: rule for rule in policy.rules}
@@ -68,6 +70,15 @@ def test_the_digest_is_that_of_the_bytes():
         ("benchmark.tpot_p50", 0.10, True, 200, 20),
         ("benchmark.tpot_p95", 0.15, True, 200, 200),
         ("benchmark.e2e_p95", 0.15, False, 1000, 200),
+        ("replay.new_error_fraction", 0.01, True, 1, 1),
+        ("replay.structured", 0.01, True, 300, 30),
+        ("replay.truncated", 0.02, True, 300, 30),
+        ("replay.output_length", 0.25, False, 300, 30),
+        ("replay.e2e_p50", 0.10, False, 300, 30),
+        ("reliability.error_fraction", 0.005, True, 1, 1),
+        ("reliability.crashes", 0.0, True, 1, 1),
+        ("reliability.rollback_drill", 300.0, True, 1, 1),
+        ("cost.per_million_output_tokens", 0.10, False, 1, 1),
         ("quality.gsm8k", 0.02, True, 300, 30),
         ("quality.gsm8k.truncated", 0.01, True, 300, 30),
     ],
@@ -97,19 +108,23 @@ def test_the_source_is_named():
         (HEAD.replace("[benchmark]", "[]"), ":2: required_kinds is empty"),
         (HEAD.replace("[benchmark]", "{}"), ":2: required_kinds is empty"),
         (HEAD.replace("[benchmark]", "{dev: []}"), ":2: required_kinds is empty"),
-        (HEAD.replace("[benchmark]", "[benchmark, quality]"), ":2: kind 'quality' is required but no rule judges it"),
-        (
-            HEAD.replace("[benchmark]", "[replay]"),
-            ":2: .*this version measures benchmark and quality only, not 'replay'",
-        ),
-        (HEAD.replace("[benchmark]", "{prod: by_change}"), ":2: prod: a list was expected"),
-        (HEAD.replace("[benchmark]", "benchmark"), ":2: required_kinds: a mapping was expected"),
+        (HEAD.replace("[benchmark]", "[benchmark, quality]"), ":2: quality: kind 'quality' is required but no rule"),
+        (HEAD.replace("[benchmark]", "[vibes]"), f":2: .*this version measures {KINDS} only, not 'vibes'"),
+        (HEAD.replace("[benchmark]", "{prod: by_change}"), ":2: by_change: kind 'cost' is required but no rule"),
+        (HEAD.replace("[benchmark]", "[benchmark, by_change]"), ":2: by_change: kind 'cost' is required but no rule"),
+        (HEAD.replace("[benchmark]", "benchmark"), ":2: required_kinds: 'benchmark' is not one of by_change"),
+        (HEAD + "by_change: {engine: [benchmark]}", ":5: unknown key 'engine', known are model, runtime"),
+        (HEAD + "by_change: {runtime: [replay]}", ":5: replay: kind 'replay' is required but no rule judges it"),
         (HEAD.partition("rules")[0], "there are no rules"),
         ("schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules: []", "no rule judges it"),
         (HEAD.replace("policy/v1", "policy/v2"), "schema: infercrane.policy/v1"),
         (HEAD.partition("\n")[2], "schema: infercrane.policy/v1"),
         (HEAD + "  - {id: benchmark.error_fraction}", ":5: rule 'benchmark.error_fraction' is written twice"),
-        (HEAD + "  - {id: cost.usd}", ":5: .*measures benchmark and quality only, not 'cost'"),
+        (HEAD + "  - {id: vibes.good}", f":5: .*measures {KINDS} only, not 'vibes'"),
+        (HEAD + "  - {id: cost.usd}", ":5: no rule 'cost.usd'; a rule of kind cost looks like"),
+        (HEAD + "  - {id: cost.max_per_good_request}", ":5: rule 'cost.max_per_good_request' needs 'limit'"),
+        (HEAD + "currency: dollars", ":5: currency: 'dollars' is not a currency code"),
+        (HEAD + "min_soak_s: -1", ":5: min_soak_s: -1 is not between"),
         (HEAD + "  - {id: benchmark.speed}", ":5: no rule 'benchmark.speed'"),
         (HEAD + "  - {id: quality}", ":5: no rule 'quality'"),
         (HEAD + "  - {margin: 1}", ":5: rules: 'id' is missing"),
@@ -127,7 +142,7 @@ def test_the_source_is_named():
         (HEAD + "slo: {ttft_ms: 500}", ":5: unknown key 'ttft_ms', did you mean 'ttft_s'"),
         (HEAD + "alpha: 0.5", ":5: alpha: 0.5 is not between"),
         (HEAD + "max_age: {benchmark: 7}", ":5: benchmark: '7' is not a duration"),
-        (HEAD + "max_age: {replay: 7d}", ":5: unknown key 'replay'"),
+        (HEAD + "max_age: {vibes: 7d}", ":5: unknown key 'vibes'"),
         (HEAD + "bootstrap: yes", ":5: bootstrap: 'yes' is not one of true, false"),
         (HEAD + "trust: {require_signatures: true}", ":5: trust: 'keys' is missing"),
         (HEAD + "alpha: 0.05\nalpha: 0.04", ":6: key 'alpha' is written twice"),
@@ -156,3 +171,42 @@ def test_a_stack_the_policy_does_not_name_is_refused():
     policy = load_policy(HEAD.replace("[benchmark]", "{dev: [benchmark]}"))
     with pytest.raises(PolicyError, match="says nothing about stack 'prod'"):
         policy.required_kinds("org/project/prod")
+
+
+# --- kinds that a change needs ----------------------------------------------------------------------------------
+
+EVERY_KIND = """\
+schema: infercrane.policy/v1
+required_kinds: {dev: [benchmark], staging: [by_change, replay], default: by_change}
+rules:
+  - {id: benchmark.error_fraction}
+  - {id: cost.per_million_output_tokens}
+  - {id: quality.basics}
+  - {id: reliability.crashes}
+  - {id: replay.new_error_fraction}
+"""
+ALL = ("benchmark", "cost", "quality", "reliability", "replay")
+
+
+@pytest.mark.parametrize(
+    ("stack", "classes", "kinds"),
+    [
+        ("dev", ["accelerator"], ("benchmark",)),
+        ("prod", ["model"], ("benchmark", "quality", "reliability", "replay")),
+        ("prod", ["runtime"], ("benchmark", "quality", "reliability")),
+        ("prod", ["accelerator"], ("benchmark", "cost", "quality", "reliability")),
+        ("prod", ["scale"], ("cost", "reliability")),
+        ("prod", ["runtime", "scale"], ("benchmark", "cost", "quality", "reliability")),
+        ("prod", [], ALL),
+        ("staging", ["scale"], ("cost", "reliability", "replay")),
+    ],
+)
+def test_required_kinds_follow_from_the_change(stack, classes, kinds):
+    assert load_policy(EVERY_KIND).required_kinds(f"org/project/{stack}", classes) == kinds
+
+
+def test_a_policy_adds_kinds_to_a_change_and_takes_none_away():
+    policy = load_policy(EVERY_KIND + "by_change: {scale: [benchmark], runtime: []}\n")
+    assert policy.required_kinds("prod", ["scale"]) == ("benchmark", "cost", "reliability")
+    assert policy.required_kinds("prod", ["runtime"]) == ("benchmark", "quality", "reliability")
+    assert policy.required_kinds("prod") == ALL

@@ -35,6 +35,7 @@ def test_every_kind_is_whole():
         assert isinstance(kind, Kind)
         assert kind.name == name
         assert kind.form(kind.example.replace("<task>", "task")) is not None
+        assert {rule.partition(".")[0] for rule in kind.forms} == {name}
 
 
 def test_a_digest_costs_no_pydantic():

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile
+from pulumi_infercrane.guard.binding import binding_problem
+from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile, Subject
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet, LoadedEvidence
+from pulumi_infercrane.guard.freshness import stale_problem
 from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.reasons import Problem, gate_rank
 from pulumi_infercrane.guard.rule import Member, Sides
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
-from pulumi_infercrane.guard.times import format_duration, parse_time
+from pulumi_infercrane.guard.times import parse_time
 from pulumi_infercrane.guard.trust.gate import vouchers
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
@@ -24,6 +26,8 @@ CLOCK_OFFSET_MS = 5000
 COMPLETE_SHARE = 0.95
 FORGED = ("tampered", "signature_invalid")
 """Somebody changed this evidence: nothing is judged beside it, however good the rest is."""
+STANDING = {"limit_exceeded", "hard_event"}
+"""Reasons of a fail that one piece can bring about alone."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,9 @@ class Question:
     baseline: str
     as_of: datetime
     history: Sequence[Mapping[str, Any]] = ()
+    stack: str = ""
+    subjects: Mapping[str, Subject] = field(default_factory=dict)
+    """What is known about revisions, by digest."""
 
     def revision(self, role: str) -> str:
         return self.candidate if role == "candidate" else self.baseline
@@ -70,7 +77,8 @@ class Admission:
     def sides(self, kind: str) -> Sides:
         """Admissible evidence of one kind."""
         candidate, baseline = (tuple(_members(self.pieces, kind, role)) for role in ("candidate", "baseline"))
-        return Sides(candidate, baseline, None if baseline else self._missing(kind, "baseline"))
+        no_baseline = None if baseline else self._missing(kind, "baseline")
+        return Sides(candidate, baseline, no_baseline, tuple(_superseded_members(self.pieces, kind)))
 
     def block(self, kind: str) -> Problem | None:
         """Why no rule of a kind can be judged; None when the candidate has admissible evidence."""
@@ -112,6 +120,12 @@ def _members(pieces: Iterable[Piece], kind: str, role: str) -> Iterator[Member]:
             yield Member(piece.envelope, piece.item.record)
 
 
+def _superseded_members(pieces: Iterable[Piece], kind: str) -> Iterator[Member]:
+    for piece in pieces:
+        if piece.problem and piece.problem.code == "superseded" and piece.envelope and _is(piece, kind, "candidate"):
+            yield Member(piece.envelope, piece.item.record)
+
+
 # --- gates of a single piece ------------------------------------------------------------------------------------
 
 
@@ -133,17 +147,15 @@ def _problems(question: Question, envelope: Envelope, record: Any) -> Iterator[P
     yield _probes(envelope)
     yield _clock(question, envelope)
     if envelope.kind in known_kinds() and record is not None:
-        yield _stale(question, envelope)
-        yield _truncated(envelope, getattr(record, "attempted", None))
-        yield find_kind(envelope.kind).check(Member(envelope, record), question.policy.settings)
+        member = Member(envelope, record)
+        yield stale_problem(question.policy, question.stack, member, question.as_of)
+        yield _truncated(envelope, record.attempted)
+        yield find_kind(envelope.kind).check(member, question.policy.settings)
 
 
 def _binding(question: Question, envelope: Envelope) -> Problem | None:
-    measured, asked = envelope.subject.revision_digest, question.revision(envelope.role)
-    if measured == asked:
-        return None
-    detail = f"measured {envelope.role} {measured[:19]}…, this decision is about {asked[:19]}…"
-    return Problem("binding_mismatch", detail)
+    asked = question.revision(envelope.role)
+    return binding_problem(envelope, asked, question.subjects.get(asked), question.stack)
 
 
 def _probes(envelope: Envelope) -> Problem | None:
@@ -166,14 +178,6 @@ def _clock(question: Question, envelope: Envelope) -> Problem | None:
     if offset is not None and abs(offset) > CLOCK_OFFSET_MS:
         return Problem("clock", f"the measuring machine's clock was off by {offset / 1000:g} s")
     return None
-
-
-def _stale(question: Question, envelope: Envelope) -> Problem | None:
-    most, age = question.policy.max_age[envelope.kind], question.as_of - envelope.window.ended
-    if age <= most:
-        return None
-    detail = f"measured until {envelope.window.ended_at}, older than the {format_duration(most)} allowed; measure again"
-    return Problem("stale", detail)
 
 
 def _truncated(envelope: Envelope, attempted: int | None) -> Problem | None:
@@ -315,10 +319,10 @@ def _withdrawn(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem
     """Evidence an earlier decision on this candidate used, and which is gone now without a successor's reason.
 
     Gone is also what lost the signature it counted by: else a bad result could be made to not count by taking it off.
+    What broke a hard limit must stay even then: it counts beside its successor.
     """
-    replaced = {
-        one.evidence_id for piece in pieces if piece.used and piece.envelope for one in piece.envelope.supersedes
-    }
+    named = {one.evidence_id for piece in pieces if piece.used and piece.envelope for one in piece.envelope.supersedes}
+    replaced = named - _broke_a_limit(question.history)
     blocked: dict[str, Problem] = {}
     for record in question.history:
         if record.get("candidate") != question.candidate:
@@ -339,6 +343,17 @@ def _signatures(piece: Piece) -> set[str]:
     """Ids of all keys a piece claims to be signed by, whether they count or not."""
     attestation = piece.envelope.attestation if piece.envelope else None
     return {signature.keyid for signature in attestation.signatures} if attestation else set()
+
+
+def _broke_a_limit(history: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Evidence behind the hard fails of earlier decisions that did not compare two sides."""
+    return {
+        identifier
+        for record in history
+        for rule in record.get("rules", ())
+        if rule["outcome"] == "fail" and rule["class"] == "H" and set(rule["reasons"]) & STANDING
+        for identifier in rule.get("evidence", ())
+    }
 
 
 def _rolled_back(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem]:

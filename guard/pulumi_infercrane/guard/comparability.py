@@ -25,7 +25,7 @@ def load_problem(sides: Sides) -> Problem | None:
     """Why the load runs of two sides cannot be compared; None when they can."""
     return (
         version_problem(sides.all)
-        or _scenario_problem(sides.all)
+        or scenario_problem(sides.all)
         or _record_problem(sides.all)
         or _lengths_problem(sides)
         or _cache_problem(sides)
@@ -37,7 +37,8 @@ def _tool(member: Member) -> str:
     return f"{primary.tool} {major_minor(primary.tool_version)}"
 
 
-def _scenario_problem(members: Sequence[Member]) -> Problem | None:
+def scenario_problem(members: Sequence[Member]) -> Problem | None:
+    """`not_comparable` unless every envelope declares the same workload at the same operating point."""
     scenarios = [member.envelope.scenario for member in members]
     for name in _SAME:
         values = [getattr(scenario, name) for scenario in scenarios]

@@ -3,19 +3,21 @@
 The record it leaves (`infercrane.decision/v1`) is the same byte for byte wherever it is computed again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, cast
 
 from pulumi_infercrane.guard.admission import Admission, Piece, Question, admit
+from pulumi_infercrane.guard.binding import subjects_in
 from pulumi_infercrane.guard.canonical import canonical_bytes, digest
+from pulumi_infercrane.guard.change import changed_fields, classes_of
 from pulumi_infercrane.guard.errors import GuardError, PolicyError
-from pulumi_infercrane.guard.evidence.envelope import Subject
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet
+from pulumi_infercrane.guard.freshness import usable_until
 from pulumi_infercrane.guard.policy import Policy
-from pulumi_infercrane.guard.rule import Rule, unknown
+from pulumi_infercrane.guard.rule import Member, Rule, unknown
 from pulumi_infercrane.guard.rules import find_kind
 from pulumi_infercrane.guard.times import format_time, parse_time
 from pulumi_infercrane.guard.verdict import (
@@ -23,6 +25,7 @@ from pulumi_infercrane.guard.verdict import (
     Verdict,
     confirmed,
     in_order_of_weight,
+    kinds_waived,
     verdict_of,
     waived,
     waived_until,
@@ -109,17 +112,20 @@ def decide(
     check_service(policy, service)
     if candidate == baseline:
         raise GuardError(f"candidate and baseline are the same revision {candidate}: there is nothing to decide")
-    required = policy.required_kinds(stack)
     relevant = [record for record in history if _concerns(record, candidate)]
-    question = Question(policy, candidate, baseline, utc_time(as_of), relevant)
+    subjects = subjects_in(evidence.items)
+    question = Question(policy, candidate, baseline, utc_time(as_of), relevant, stack, subjects)
+    change = changed_fields(subjects.get(baseline), subjects.get(candidate))
+    required = policy.required_kinds(stack, classes_of(change))
+    lifted = set(required) & kinds_waived(policy.waivers, candidate, question.as_of)
     admission = admit(question, evidence)
-    judged = _judge(question, admission, required)
+    judged = _judge(question, admission, set(required) - lifted)
     verdict = verdict_of(judged)
     return sealed(
         {
             **record_head("promotion", verdict, "flip" if verdict == "promote" else "keep", service, stack),
             "as_of": format_time(question.as_of),
-            "expires_at": _expires_at(question, admission, judged),
+            "expires_at": _expires_at(question, admission, judged, lifted),
             "candidate": candidate,
             "baseline": baseline,
             "expected_active": baseline,
@@ -128,7 +134,8 @@ def decide(
             "evidence_digest": evidence.digest,
             "prev_decision_id": previous_decision_id,
             "history": [record["decision_id"] for record in relevant],
-            "change": _change(admission),
+            "change": list(change),
+            "change_classes": list(classes_of(change)),
             "required_kinds": list(required),
             "rules": [_rule_record(one) for one in judged],
             "evidence": [_evidence_record(piece, policy) for piece in admission.pieces],
@@ -225,7 +232,7 @@ def _concerns(record: Mapping[str, Any], candidate: str) -> bool:
     return record["candidate"] == candidate or rolled_back
 
 
-def _judge(question: Question, admission: Admission, required: Sequence[str]) -> list[Judged]:
+def _judge(question: Question, admission: Admission, required: Collection[str]) -> list[Judged]:
     settings = question.policy.settings
     judged = [_judge_rule(question, admission, rule, rule.kind in required) for rule in question.policy.rules]
     return waived(confirmed(judged, settings.alpha), question.policy.waivers, question.candidate, question.as_of)
@@ -245,15 +252,16 @@ def _reasons(judged: Sequence[Judged], verdict: Verdict) -> list[str]:
     return list(dict.fromkeys(one.line for one in shown))
 
 
-def _expires_at(question: Question, admission: Admission, judged: Sequence[Judged]) -> str:
+def _expires_at(question: Question, admission: Admission, judged: Sequence[Judged], lifted: set[str]) -> str:
     """When the first piece of evidence gets too old, or the first waiver that was needed ends."""
     policy = question.policy
+    names = {one.rule.id for one in judged if one.finding.outcome == "waived"} | lifted
     ends = [
-        piece.envelope.window.ended + policy.max_age[piece.envelope.kind]
+        usable_until(policy, question.stack, Member(piece.envelope, piece.item.record))
         for piece in admission.pieces
         if piece.envelope and _is_used(piece, policy)
     ]
-    ends += waived_until(policy.waivers, judged, question.candidate, question.as_of)
+    ends += waived_until(policy.waivers, names, question.candidate, question.as_of)
     return format_time(min(ends)) if ends else ""
 
 
@@ -262,17 +270,6 @@ def _signers(policy: Policy, admission: Admission) -> list[str] | str:
     if policy.trust is None:
         return ""
     return sorted({key for piece in admission.pieces if _is_used(piece, policy) for key in piece.signers})
-
-
-def _change(admission: Admission) -> list[str]:
-    """Fields in which the two measured subjects differ: the change that is being judged."""
-    subjects = {
-        piece.envelope.role: piece.envelope.subject for piece in admission.pieces if piece.used and piece.envelope
-    }
-    if len(subjects) < 2:
-        return []
-    apart = Subject.model_fields.keys() - {"revision_digest", "stack", "environment"}
-    return sorted(name for name in apart if len({repr(getattr(subject, name)) for subject in subjects.values()}) > 1)
 
 
 # --- the record -------------------------------------------------------------------------------------------------
@@ -343,6 +340,8 @@ def _evidence_record(piece: Piece, policy: Policy) -> dict[str, Any]:
             "ended_at": piece.envelope.window.ended_at,
             "files": [file.path for file in piece.envelope.files],
         }
+        replaced = [{"evidence_id": one.evidence_id, "reason": one.reason} for one in piece.envelope.supersedes]
+        record |= {"supersedes": replaced} if replaced else {}
     if piece.signers:
         record["signers"] = list(piece.signers)
     return record

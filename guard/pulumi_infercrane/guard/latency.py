@@ -54,7 +54,7 @@ class Quantile:
     @property
     def form(self) -> RuleForm:
         min_compute = math.ceil(round(BEYOND_QUANTILE / (1 - self.q), 6))
-        return RuleForm("margin", self.margin, self.hard, self.min_pass, min_compute)
+        return RuleForm("margin", self.margin, self.hard, self.min_pass, min_compute, unit="ratio - 1")
 
 
 def judge_quantile(rule: Rule, spec: Quantile, sides: Sides, settings: Settings) -> Finding:

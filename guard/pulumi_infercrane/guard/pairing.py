@@ -19,11 +19,6 @@ class Measure:
     higher_is_better: bool
     what: str
 
-    def losses(self, difference: statistics.Paired) -> tuple[int, int]:
-        """Pairs in which the candidate is worse, and in which it is better."""
-        pair = difference.lost, difference.gained
-        return pair if self.higher_is_better else (pair[1], pair[0])
-
 
 SCORE = Measure(lambda answer: answer.score, 0.0, higher_is_better=True, what="difference")
 

@@ -3,11 +3,13 @@
 Typed YAML. An unknown or repeated key is an error that names the line and the nearest valid key; nothing is ignored.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from pulumi_infercrane.guard.canonical import digest_bytes
+from pulumi_infercrane.guard.change import EVERYTHING, NEEDS, kinds_needed
 from pulumi_infercrane.guard.errors import PolicyError
 from pulumi_infercrane.guard.policy_yaml import Node, read_yaml
 from pulumi_infercrane.guard.rule import Rule, RuleForm, Settings
@@ -17,6 +19,11 @@ from pulumi_infercrane.guard.trust.store import Trust, read_trust
 
 SCHEMA = "infercrane.policy/v1"
 DEFAULT_MIN_DURATION_S = 60.0
+DEFAULT_MIN_SOAK_S = 1800.0
+BY_CHANGE = "by_change"
+"""Among required kinds: those that the change between the two revisions needs."""
+PRODUCTION = ("prod", "production")
+"""Names of stacks in which evidence ages faster."""
 
 _KEYS = (
     "schema",
@@ -25,7 +32,10 @@ _KEYS = (
     "max_looks",
     "bootstrap",
     "min_duration_s",
+    "min_soak_s",
+    "currency",
     "required_kinds",
+    "by_change",
     "slo",
     "rules",
     "max_age",
@@ -37,11 +47,15 @@ _SLO_KEYS = ("ttft_s", "tpot_s", "e2e_s")
 _WAIVER_KEYS = ("rule", "reason", "owner", "expires_at", "revision_digest")
 
 
+_CURRENCY = re.compile(r"[A-Z]{3}")
+
+
 @dataclass(frozen=True)
 class Waiver:
-    """A reviewed exception: one soft rule, one revision, until `expires_at`."""
+    """A reviewed exception: one soft rule, or one required kind, for one revision, until `expires_at`."""
 
     rule: str
+    """A rule id, or the name of a kind that need not be there."""
     reason: str
     owner: str
     expires_at: str
@@ -57,25 +71,46 @@ class Policy:
     service: str
     rules: tuple[Rule, ...]
     required: Mapping[str, tuple[str, ...]]
-    """Required kinds by stack name; `default` for every other stack."""
+    """Required kinds by stack name, `by_change` among them; `default` for every other stack."""
     max_age: Mapping[str, timedelta]
+    """By kind, where the policy says another age than the kind does."""
     settings: Settings
+    by_change: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Kinds that a class of change needs beside those of `change.NEEDS`."""
     bootstrap: bool = False
     waivers: tuple[Waiver, ...] = ()
     trust: Trust | None = None
     notes: tuple[str, ...] = field(default=())
 
-    def required_kinds(self, stack: str) -> tuple[str, ...]:
-        """Kinds required in a stack, named in full or by its last part.
+    def required_kinds(self, stack: str, classes: Collection[str] = ()) -> tuple[str, ...]:
+        """Kinds required in a stack, named in full or by its last part, sorted.
+
+        `classes` are those of the change; without any it is not known what changed, and `by_change` means every kind.
 
         Raises:
             PolicyError: when the policy says nothing about this stack.
         """
-        name = stack.rsplit("/", 1)[-1]
+        name = stack_name(stack)
         kinds = self.required.get(name) or self.required.get("default")
         if kinds is None:
             raise PolicyError(f"{self.source}: required_kinds says nothing about stack {name!r}: add it, or 'default'")
-        return kinds
+        if BY_CHANGE not in kinds:
+            return kinds
+        added = {kind for name in classes for kind in self.by_change.get(name, ())}
+        return tuple(sorted((set(kinds) | set(kinds_needed(classes)) | added) - {BY_CHANGE}))
+
+    def oldest(self, kind: str, stack: str) -> timedelta:
+        """How old evidence of a kind may be in a stack."""
+        if kind in self.max_age:
+            return self.max_age[kind]
+        found = find_kind(kind)
+        in_production = stack_name(stack) in PRODUCTION
+        return (found.max_age_in_production if in_production else None) or found.max_age
+
+
+def stack_name(stack: str) -> str:
+    """The last part of a stack that is named in full."""
+    return stack.rsplit("/", 1)[-1]
 
 
 def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
@@ -90,26 +125,31 @@ def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
     if "schema" not in fields or fields["schema"].text() != SCHEMA:
         raise root.error(f"the first key must be 'schema: {SCHEMA}'")
     rules = _rules(root, fields)
-    required = _required(root, fields, {rule.kind for rule in rules})
+    with_rules = {rule.kind for rule in rules}
     digest = digest_bytes(data)
     min_duration = fields["min_duration_s"].number(0, 86400) if "min_duration_s" in fields else DEFAULT_MIN_DURATION_S
+    min_soak = fields["min_soak_s"].number(0, 30 * 86400) if "min_soak_s" in fields else DEFAULT_MIN_SOAK_S
     return Policy(
         digest=digest,
         source=source,
         service=fields["service"].text() if "service" in fields else "",
         rules=rules,
-        required=required,
+        required=_required(root, fields, with_rules),
+        by_change=_by_change(fields, with_rules),
         max_age=_max_age(fields),
         settings=Settings(
             alpha=_alpha(fields),
             min_duration_s=min_duration,
+            min_soak_s=min_soak,
+            currency=fields["currency"].parsed(_currency) if "currency" in fields else "",
             slo=_slo(fields),
             bounds={rule.id: rule.bound for rule in rules},
         ),
         bootstrap="bootstrap" in fields and fields["bootstrap"].boolean(),
-        waivers=_waivers(fields, {rule.id for rule in rules}),
+        waivers=_waivers(fields, {rule.id for rule in rules} | set(known_kinds())),
         trust=read_trust(fields["trust"]) if "trust" in fields else None,
-        notes=_duration_notes(min_duration),
+        notes=_lowered("min_duration_s", min_duration, DEFAULT_MIN_DURATION_S)
+        + _lowered("min_soak_s", min_soak, DEFAULT_MIN_SOAK_S),
     )
 
 
@@ -119,10 +159,10 @@ def _alpha(fields: Mapping[str, Node]) -> float:
     return alpha / looks
 
 
-def _duration_notes(min_duration: float) -> tuple[str, ...]:
-    if min_duration >= DEFAULT_MIN_DURATION_S:
-        return ()
-    return (f"lowered_minimum: min_duration_s {min_duration:g} instead of {DEFAULT_MIN_DURATION_S:g}",)
+def _currency(text: str) -> str:
+    if not _CURRENCY.fullmatch(text):
+        raise ValueError(f"{text!r} is not a currency code like USD")
+    return text
 
 
 def _rules(root: Node, fields: Mapping[str, Node]) -> tuple[Rule, ...]:
@@ -167,11 +207,15 @@ def _bound(identifier: str, fields: Mapping[str, Node], form: RuleForm) -> float
     wrong = "margin" if form.bound == "limit" else "limit"
     if wrong in fields:
         raise fields[wrong].error(f"rule {identifier!r} takes {form.bound!r}, not {wrong!r}")
-    return fields[form.bound].number(0, 100) if form.bound in fields else form.default
+    if form.bound in fields:
+        return fields[form.bound].number(0, 100 if form.bound == "margin" else 1e9)
+    if form.default is None:
+        raise fields["id"].error(f"rule {identifier!r} needs {form.bound!r}: there is no default for it")
+    return form.default
 
 
-def _lowered(name: str, value: int, default: int) -> tuple[str, ...]:
-    return (f"lowered_minimum: {name} {value} instead of {default}",) if value < default else ()
+def _lowered(name: str, value: float, default: float) -> tuple[str, ...]:
+    return (f"lowered_minimum: {name} {value:g} instead of {default:g}",) if value < default else ()
 
 
 def _known(node: Node, kind: str, what: str) -> str:
@@ -184,28 +228,50 @@ def _required(root: Node, fields: Mapping[str, Node], with_rules: set[str]) -> M
     if "required_kinds" not in fields:
         raise root.error("required_kinds is missing: a policy that requires nothing would promote everything")
     node = fields["required_kinds"]
-    by_stack = {"default": node} if node.is_list else node.mapping()
+    by_stack = node.mapping() if node.is_mapping else {"default": node}
     if not by_stack:
         raise node.error("required_kinds is empty: a policy that requires nothing would promote everything")
-    return {stack: _kinds(kinds, with_rules) for stack, kinds in by_stack.items()}
+    return {stack: _required_kinds(kinds, with_rules) for stack, kinds in by_stack.items()}
 
 
-def _kinds(node: Node, with_rules: set[str]) -> tuple[str, ...]:
-    kinds = tuple(_known(item, item.text(), "required_kinds") for item in node.items())
-    if not kinds:
+def _required_kinds(node: Node, with_rules: set[str]) -> tuple[str, ...]:
+    """A list of kinds, among them `by_change` or not; or `by_change` alone."""
+    items = tuple(node.items()) if node.is_list else (node,)
+    if not node.is_list:
+        node.choice(BY_CHANGE)
+    if not items:
         raise node.error("required_kinds is empty: a policy that requires nothing would promote everything")
+    for item in items:
+        kinds = EVERYTHING if item.text() == BY_CHANGE else (_known(item, item.text(), "required_kinds"),)
+        _judged(item, kinds, with_rules)
+    return tuple(sorted({item.text() for item in items}))
+
+
+def _judged(node: Node, kinds: Iterable[str], with_rules: set[str]) -> None:
+    """Every kind that may be required needs a rule: no condition can never pass."""
     for kind in kinds:
         if kind not in with_rules:
+            example = find_kind(kind).example
             raise node.error(
-                f"kind {kind!r} is required but no rule judges it: add one like {find_kind(kind).example!r}"
+                f"{node.text()}: kind {kind!r} is required but no rule judges it: add one like {example!r}"
             )
-    return tuple(sorted(set(kinds)))
+
+
+def _by_change(fields: Mapping[str, Node], with_rules: set[str]) -> Mapping[str, tuple[str, ...]]:
+    added = fields["by_change"].mapping(tuple(NEEDS)) if "by_change" in fields else {}
+    return {name: _added(node, with_rules) for name, node in added.items()}
+
+
+def _added(node: Node, with_rules: set[str]) -> tuple[str, ...]:
+    items = tuple(node.items())
+    for item in items:
+        _judged(item, (_known(item, item.text(), "by_change"),), with_rules)
+    return tuple(item.text() for item in items)
 
 
 def _max_age(fields: Mapping[str, Node]) -> Mapping[str, timedelta]:
-    ages = {kind: find_kind(kind).max_age for kind in known_kinds()}
     given = fields["max_age"].mapping(known_kinds()) if "max_age" in fields else {}
-    return ages | {kind: node.parsed(parse_duration) for kind, node in given.items()}
+    return {kind: node.parsed(parse_duration) for kind, node in given.items()}
 
 
 def _slo(fields: Mapping[str, Node]) -> Mapping[str, float]:
@@ -227,5 +293,5 @@ def _waiver(node: Node, rules: set[str]) -> Waiver:
     fields = node.mapping(_WAIVER_KEYS, required=_WAIVER_KEYS)
     fields["expires_at"].parsed(parse_time)
     if fields["rule"].text() not in rules:
-        raise fields["rule"].error(f"a waiver for {fields['rule'].text()!r}, which is not among the rules")
+        raise fields["rule"].error(f"a waiver for {fields['rule'].text()!r}, which is not among the rules or kinds")
     return Waiver(**{name: value.text() for name, value in fields.items()})

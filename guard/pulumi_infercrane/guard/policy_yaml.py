@@ -62,6 +62,10 @@ class Node:
     def is_list(self) -> bool:
         return isinstance(self.node, yaml.SequenceNode)
 
+    @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.node, yaml.MappingNode)
+
     def error(self, text: str) -> PolicyError:
         """A PolicyError that names file and line."""
         return PolicyError(f"{self.source}:{self.line}: {text}")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pulumi_infercrane.guard import statistics
 from pulumi_infercrane.guard.rule import (
+    SUPERSEDED,
     Finding,
     Measured,
     Member,
@@ -14,6 +15,7 @@ from pulumi_infercrane.guard.rule import (
     at_most,
     conclude,
     disagree,
+    first_fail,
     ids,
     in_conflict,
     rounded_interval,
@@ -36,14 +38,25 @@ def count(members: Sequence[Member], counting: Counting) -> Count:
     return sum(bad for bad, _ in counts), sum(attempted for _, attempted in counts)
 
 
-def judge_share(rule: Rule, members: Sequence[Member], counting: Counting, limit: float, alpha: float) -> Finding:
-    """The pooled share of bad requests against an absolute limit. A run that fails by itself stands, pooled or not."""
+def judge_share(
+    rule: Rule,
+    members: Sequence[Member],
+    counting: Counting,
+    limit: float,
+    alpha: float,
+    superseded: Sequence[Member] = (),
+) -> Finding:
+    """The pooled share of bad requests against an absolute limit.
+
+    A run that fails by itself stands, pooled or not. So does a superseded one; it counts for nothing else.
+    """
     counts = [counting(member) for member in members]
-    findings = [_share(rule, one, limit, alpha) for one in (count(members, counting), *counts)]
-    finding = next((one for one in findings if one.outcome == "fail"), findings[0])
+    findings = [judge_counted(rule, one, limit, alpha) for one in (count(members, counting), *counts)]
+    replaced = [replace(judge_counted(rule, counting(one), limit, alpha), notes=(SUPERSEDED,)) for one in superseded]
+    finding = first_fail([*findings, *replaced])
     if finding.outcome != "fail" and disagree([statistics.proportion(k, n, alpha) for k, n in counts]):
         finding = in_conflict(finding)
-    return replace(finding, evidence=ids(members))
+    return replace(finding, evidence=ids([*members, *superseded]))
 
 
 def judge_difference(rule: Rule, sides: Sides, alpha: float) -> Finding:
@@ -68,7 +81,8 @@ def judge_difference(rule: Rule, sides: Sides, alpha: float) -> Finding:
     return replace(conclude(rule, measured), evidence=ids(sides.all))
 
 
-def _share(rule: Rule, counted: Count, limit: float, alpha: float) -> Finding:
+def judge_counted(rule: Rule, counted: Count, limit: float, alpha: float, unit: str = "requests") -> Finding:
+    """The finding about one pair of counts, at least one of them attempted."""
     k, n = counted
     interval = rounded_interval(statistics.proportion(k, n, alpha))
     spread = statistics.normal_quantile(alpha) * math.sqrt(limit * (1 - limit))
@@ -79,10 +93,10 @@ def _share(rule: Rule, counted: Count, limit: float, alpha: float) -> Finding:
         limit=limit,
         outcome=at_most(interval, limit),
         what="share",
-        counts=f"{k} of {n} requests",
+        counts=f"{k} of {n} {unit}",
         p=statistics.binomial_at_least(k, n, limit),
         enough=statistics.clean_minimum(limit, alpha) if limit else n + 1,
         total=scaled(spread, interval.estimate - limit),
-        unit="requests",
+        unit=unit,
     )
     return conclude(rule, measured)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from pulumi_infercrane.guard.canonical import rounded
@@ -13,6 +13,8 @@ from pulumi_infercrane.guard.statistics import Interval
 
 Outcome = Literal["pass", "fail", "unknown", "waived", "not_applicable"]
 
+SUPERSEDED = "superseded evidence counts: a hard limit was broken"
+"""Note of a fail that rests on a piece which another one replaces."""
 MOST_NEEDED = 1_000_000
 """Beyond this many more requests or pairs no number is named."""
 
@@ -23,15 +25,20 @@ class RuleForm:
 
     bound: Literal["limit", "margin"]
     """`limit` is absolute and needs the candidate alone; `margin` is relative to the baseline."""
-    default: float
+    default: float | None
+    """None when only the policy can know it."""
     hard: bool
     min_pass: int
     min_compute: int
+    unit: str = "share"
+    """What the bound is measured in."""
+    counts: str = "requests"
+    """What `min_*` count, on each side that is needed."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule of a policy with its defaults filled in. `min_*` count requests or pairs on each side."""
+    """One rule of a policy with its defaults filled in. `min_*` count what its form says."""
 
     id: str
     kind: str
@@ -44,6 +51,11 @@ class Rule:
     line: int = 0
     """Line of the policy it stands at, for reports that point at it; 0 when it stands in none."""
 
+    @property
+    def stands(self) -> bool:
+        """A fail on any one piece is final: further measurements neither dilute nor replace it."""
+        return self.hard and not self.relative
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -51,6 +63,10 @@ class Settings:
 
     alpha: float
     min_duration_s: float
+    min_soak_s: float = 1800.0
+    """For how long one piece must have watched before the absence of an event means anything."""
+    currency: str = ""
+    """The currency limits are in, and that of files which name none."""
     slo: Mapping[str, float] = field(default_factory=dict)
     """Objectives in seconds by `ttft_s`, `tpot_s`, `e2e_s`."""
     bounds: Mapping[str, float] = field(default_factory=dict)
@@ -68,6 +84,17 @@ class Member:
     def evidence_id(self) -> str:
         return self.envelope.evidence_id
 
+    @property
+    def window_s(self) -> float:
+        """Seconds from the start to the end of the measurement, as its envelope declares them."""
+        return (self.envelope.window.ended - self.envelope.window.started).total_seconds()
+
+    @property
+    def measured_s(self) -> float:
+        """Seconds that were measured: what the file says, where it does, never more than its window."""
+        duration: float | None = getattr(self.record, "duration_s", None)
+        return self.window_s if duration is None else min(float(duration), self.window_s)
+
 
 @dataclass(frozen=True)
 class Sides:
@@ -76,10 +103,20 @@ class Sides:
     candidate: tuple[Member, ...]
     baseline: tuple[Member, ...]
     no_baseline: Problem | None = None
+    superseded: tuple[Member, ...] = ()
+    """The candidate's pieces that another one replaces. They count for nothing but rules that stand."""
 
     @property
     def all(self) -> tuple[Member, ...]:
         return self.candidate + self.baseline
+
+    def still_counting(self, rule: Rule) -> tuple[Member, ...]:
+        """Superseded pieces that can fail this rule all the same."""
+        return self.superseded if rule.stands else ()
+
+    def standing(self, rule: Rule) -> tuple[Member, ...]:
+        """The candidate's pieces, each of which can fail a rule by itself."""
+        return self.candidate + self.still_counting(rule)
 
 
 @dataclass(frozen=True)
@@ -112,11 +149,25 @@ class Kind:
     max_age: timedelta
     form: Callable[[str], RuleForm | None]
     """Defaults of a rule id of this kind; None when it has no such rule."""
+    forms: Mapping[str, RuleForm]
+    """The same for people: rule ids, with `<…>` where a name of theirs goes."""
     example: str
     """A valid rule id, for error messages."""
     check: Callable[[Member, Settings], Problem | None]
     """Why a single piece is incomplete."""
     judge: Callable[[Rule, Sides, Settings], Finding]
+    max_age_in_production: timedelta | None = None
+    """Shorter than `max_age`; None when both are the same."""
+    valid_until: Callable[[Member], datetime | None] = lambda member: None
+    """When a piece ends by itself, whatever its age; None when it does not."""
+
+
+def too_short(member: Member, settings: Settings) -> Problem | None:
+    """A measurement so short that it cannot have seen the service as its users do."""
+    if member.measured_s >= settings.min_duration_s:
+        return None
+    text = f"measured for {member.measured_s:.4g} s, at least {settings.min_duration_s:g} s are required"
+    return Problem("truncated", text)
 
 
 def unknown(code: str, detail: str, *, needs: str = "", whole_kind: bool = False) -> Finding:
@@ -211,6 +262,11 @@ def scaled(spread: float, distance: float) -> float:
 def disagree(intervals: Sequence[Interval]) -> bool:
     """Two of several intervals of one thing do not overlap."""
     return bool(intervals) and max(i.lo for i in intervals) > min(i.hi for i in intervals)
+
+
+def first_fail(findings: Sequence[Finding]) -> Finding:
+    """The first fail; without one the first finding."""
+    return next((one for one in findings if one.outcome == "fail"), findings[0])
 
 
 def in_conflict(finding: Finding) -> Finding:

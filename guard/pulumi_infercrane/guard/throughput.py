@@ -5,7 +5,7 @@ from dataclasses import replace
 from pulumi_infercrane.guard.rule import Finding, Member, Rule, RuleForm, Settings, Sides, ids, unknown
 from pulumi_infercrane.guard.summaries import Figure, judge_summaries
 
-FORM = RuleForm("margin", 0.10, hard=False, min_pass=1, min_compute=1)
+FORM = RuleForm("margin", 0.10, hard=False, min_pass=1, min_compute=1, unit="1 - ratio")
 
 
 def judge_throughput(rule: Rule, sides: Sides, settings: Settings) -> Finding:

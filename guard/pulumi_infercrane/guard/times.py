@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DURATION = re.compile(r"(\d{1,6})([dhms])")
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
@@ -17,6 +18,17 @@ def parse_time(text: str) -> datetime:
     if not _TIME.fullmatch(text):
         raise ValueError(f"{text!r} is not a UTC time like 2026-11-30T05:00:00Z")
     return datetime.fromisoformat(text)
+
+
+def parse_date(text: str) -> datetime:
+    """The first moment of a day in UTC.
+
+    Raises:
+        ValueError: for anything but `2026-11-30`.
+    """
+    if not _DATE.fullmatch(text):
+        raise ValueError(f"{text!r} is not a date like 2026-11-30")
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 def format_time(time: datetime) -> str:

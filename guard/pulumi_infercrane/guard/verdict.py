@@ -1,6 +1,6 @@
 """From the findings of all rules to one verdict: waivers, correction for several rules, worst first."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -59,26 +59,28 @@ def _waive(judged: Judged) -> Judged:
     return replace(judged, finding=replace(judged.finding, outcome="waived", code="waived"))
 
 
+def kinds_waived(waivers: Sequence[Waiver], candidate: str, as_of: datetime) -> set[str]:
+    """What valid waivers name and no rule is called: kinds that need not be there. A fail of theirs still rejects."""
+    return {waiver.rule for waiver in waivers if waiver_state(waiver, (), candidate, as_of) == "applies"}
+
+
 def waiver_state(waiver: Waiver, judged: Iterable[Judged], candidate: str, as_of: datetime) -> str:
     """Why a waiver applies or does not: `applies`, `hard_rule`, `other_revision`, `expired`."""
-    rule = next(one.rule for one in judged if one.rule.id == waiver.rule)
-    if rule.hard:
+    if any(one.rule.id == waiver.rule and one.rule.hard for one in judged):
         return "hard_rule"
     if waiver.revision_digest != candidate:
         return "other_revision"
     return "applies" if as_of < parse_time(waiver.expires_at) else "expired"
 
 
-def waived_until(
-    waivers: Sequence[Waiver], judged: Sequence[Judged], candidate: str, as_of: datetime
-) -> list[datetime]:
-    """For each waived rule, when the last waiver that covers it ends."""
-    valid = [waiver for waiver in waivers if waiver_state(waiver, judged, candidate, as_of) == "applies"]
-    return [
-        max(parse_time(waiver.expires_at) for waiver in valid if waiver.rule == one.rule.id)
-        for one in judged
-        if one.finding.outcome == "waived"
-    ]
+def waived_until(waivers: Sequence[Waiver], names: Collection[str], candidate: str, as_of: datetime) -> list[datetime]:
+    """For each rule or kind that was waived, when the last waiver that covers it ends."""
+    ends: dict[str, datetime] = {}
+    for waiver in waivers:
+        if waiver.rule in names and waiver_state(waiver, (), candidate, as_of) == "applies":
+            until = parse_time(waiver.expires_at)
+            ends[waiver.rule] = max(until, ends.get(waiver.rule, until))
+    return list(ends.values())
 
 
 def verdict_of(judged: Sequence[Judged]) -> Verdict:

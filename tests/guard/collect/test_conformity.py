@@ -1,4 +1,4 @@
-"""What the collectors write is what the published schemas describe."""
+"""What the collectors write is what the published schemas describe, and what the readers read."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from pulumi_infercrane.guard import load_evidence
 from pulumi_infercrane.guard.collect import find, kinds
 from pulumi_infercrane.guard.collect import reliability as soak
 from pulumi_infercrane.guard.schemas import schema_of
@@ -50,3 +51,4 @@ async def test_envelopes_and_lines_conform(
         raw = path.with_name(envelope["files"][0]["path"]).read_text().splitlines()
         validator = Draft202012Validator(schema_of(kind))
         assert [list(validator.iter_errors(json.loads(line))) for line in raw] == [[]] * len(raw)
+    assert [item.problem for item in load_evidence(tmp_path / "out").items] == [None] * len(paths)

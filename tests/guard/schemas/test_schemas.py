@@ -10,6 +10,8 @@ from jsonschema import Draft202012Validator
 
 from docs.generate import DOCS, schemas
 from pulumi_infercrane.guard import Ledger, bootstrap, load_policy, policy, rollback
+from pulumi_infercrane.guard.change import NEEDS
+from pulumi_infercrane.guard.rules import known_kinds
 from pulumi_infercrane.guard.schemas import names, schema_of
 from pulumi_infercrane.guard.trust import store
 
@@ -62,10 +64,10 @@ def test_nothing_else_is_published():
 
 
 def test_envelopes_and_raw_files_conform(folder):
-    folder.both()
+    folder.every_kind()
     for path in folder.root.glob("*.evidence.json"):
         assert errors("envelope", json.loads(path.read_text())) == []
-    for kind in ("benchmark", "quality"):
+    for kind in known_kinds():
         for path in folder.root.glob(f"*.{kind}.jsonl"):
             assert [errors(kind, line) for line in lines_of(path.read_text()) if errors(kind, line)] == []
 
@@ -98,8 +100,8 @@ def test_every_kind_of_decision_and_the_ledger_conform(folder, tmp_path):
 
 
 def test_the_policy_of_the_documentation_conforms():
-    page = (DOCS / "configuration.md").read_text()
-    shown = page.split("```yaml\n")[2].split("```")[0]
+    page = (DOCS / "policy.md").read_text()
+    shown = page.split("```yaml\n")[1].split("```")[0]
     assert errors("policy", yaml.safe_load(shown)) == []
 
 
@@ -107,6 +109,7 @@ def test_the_policy_schema_has_the_keys_that_are_read():
     defs = schema_of("policy")["$defs"]
     assert set(schema_of("policy")["properties"]) == set(policy._KEYS)
     assert set(defs["PolicyRule"]["properties"]) == set(policy._RULE_KEYS)
+    assert set(defs["PolicyByChange"]["properties"]) == set(NEEDS)
     assert set(defs["PolicySlo"]["properties"]) == set(policy._SLO_KEYS)
     assert set(defs["PolicyWaiver"]["properties"]) == set(policy._WAIVER_KEYS)
     assert set(defs["PolicyTrust"]["properties"]) == set(store._KEYS)

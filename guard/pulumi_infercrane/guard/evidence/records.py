@@ -229,6 +229,10 @@ class Cost:
     requests: int | None = None
     good_requests: int | None = None
 
+    @property
+    def attempted(self) -> int | None:
+        return self.requests
+
     @cached_property
     def per_million_output_tokens(self) -> float | None:
         """In `currency`; None when the cost is incomplete or nothing was produced."""

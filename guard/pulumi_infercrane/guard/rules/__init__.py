@@ -2,10 +2,12 @@
 
 import importlib
 import pkgutil
+from functools import cache
 
 from pulumi_infercrane.guard.rule import Kind
 
 
+@cache
 def known_kinds() -> tuple[str, ...]:
     """The kinds this version can judge, sorted."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))

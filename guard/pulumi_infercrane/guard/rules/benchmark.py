@@ -10,7 +10,7 @@ from pulumi_infercrane.guard.evidence.records import Requests
 from pulumi_infercrane.guard.latency import Quantile, judge_quantile
 from pulumi_infercrane.guard.proportions import Count, Counting, count, failures, judge_difference, judge_share
 from pulumi_infercrane.guard.reasons import Problem
-from pulumi_infercrane.guard.rule import Finding, Kind, Member, Rule, RuleForm, Settings, Sides, unknown
+from pulumi_infercrane.guard.rule import Finding, Kind, Member, Rule, RuleForm, Settings, Sides, too_short, unknown
 from pulumi_infercrane.guard.statistics import lower_bound
 
 SAME_DAY = timedelta(hours=24)
@@ -46,35 +46,33 @@ def _form(rule_id: str) -> RuleForm | None:
 
 
 def _check(member: Member, settings: Settings) -> Problem | None:
-    record, window = member.record, member.envelope.window
-    duration = (window.ended - window.started).total_seconds()
-    if record.duration_s is not None:
-        duration = min(duration, record.duration_s)
-    if duration < settings.min_duration_s:
-        detail = f"measured for {duration:.4g} s, at least {settings.min_duration_s:g} s are required"
-        return Problem("truncated", detail)
+    record = member.record
     if record.incomplete > TOLERATED_INCOMPLETE * (record.attempted or 0):
-        return Problem(
-            "truncated", f"{record.incomplete} of {record.attempted} requests were cut at the end of the run"
-        )
-    return None
+        text = f"{record.incomplete} of {record.attempted} requests were cut at the end of the run"
+        return Problem("truncated", text)
+    return too_short(member, settings)
 
 
 def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     problem = _uncounted(sides.candidate)
     if problem:
         return unknown(problem.code, problem.detail, needs=_COUNTS_NEEDED)
-    return _relative(rule, sides, settings) if rule.relative else _absolute(rule, sides.candidate, settings)
+    return _relative(rule, sides, settings) if rule.relative else _absolute(rule, sides, settings)
 
 
-def _absolute(rule: Rule, members: Sequence[Member], settings: Settings) -> Finding:
+def _absolute(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     """Of the candidate alone. What fails although the client was too slow fails; what passes was not tried."""
     if _name(rule.id) == "attainment":
-        finding = _judge_attainment(rule, members, settings)
+        finding = _judge_attainment(rule, sides, settings)
     else:
-        finding = judge_share(rule, members, failures, rule.bound, settings.alpha)
-    saturated = _saturated(members)
+        finding = judge_share(rule, sides.candidate, failures, rule.bound, settings.alpha, _superseded(rule, sides))
+    saturated = _saturated(sides.candidate)
     return unknown(saturated.code, saturated.detail) if saturated and finding.outcome == "pass" else finding
+
+
+def _superseded(rule: Rule, sides: Sides) -> list[Member]:
+    """Superseded pieces that can still fail this rule."""
+    return [member for member in sides.still_counting(rule) if _uncounted([member]) is None]
 
 
 def _relative(rule: Rule, sides: Sides, settings: Settings) -> Finding:
@@ -134,11 +132,13 @@ def _saturated(members: Sequence[Member]) -> Problem | None:
 # --- attainment -------------------------------------------------------------------------------------------------
 
 
-def _judge_attainment(rule: Rule, members: Sequence[Member], settings: Settings) -> Finding:
-    problem = next((found for member in members if (found := _uncountable(member, settings.slo))), None)
+def _judge_attainment(rule: Rule, sides: Sides, settings: Settings) -> Finding:
+    members, slo = sides.candidate, settings.slo
+    problem = next((found for member in members if (found := _uncountable(member, slo))), None)
     if problem:
         return unknown(problem.code, problem.detail)
-    return judge_share(rule, members, _misses(settings.slo), round(1 - rule.bound, 9), settings.alpha)
+    superseded = [member for member in _superseded(rule, sides) if _uncountable(member, slo) is None]
+    return judge_share(rule, members, _misses(slo), round(1 - rule.bound, 9), settings.alpha, superseded)
 
 
 def _uncountable(member: Member, slo: Mapping[str, float]) -> Problem | None:
@@ -197,6 +197,11 @@ KIND = Kind(
     name="benchmark",
     max_age=timedelta(days=7),
     form=_form,
+    forms={
+        **{f"benchmark.{name}": form for name, form in _PROPORTIONS.items()},
+        **{f"benchmark.{name}": quantile.form for name, quantile in _QUANTILES.items()},
+        f"benchmark.{_THROUGHPUT}": throughput.FORM,
+    },
     example="benchmark.error_fraction",
     check=_check,
     judge=_judge,

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pulumi_infercrane.guard import pairing, statistics
 from pulumi_infercrane.guard.comparability import version_problem
 from pulumi_infercrane.guard.pairing import SCORE, Measure, Pair
+from pulumi_infercrane.guard.pairs import judge_pairs, too_few_pairs
 from pulumi_infercrane.guard.reasons import Problem
 from pulumi_infercrane.guard.rule import (
     Finding,
@@ -25,7 +26,6 @@ from pulumi_infercrane.guard.rule import (
     Settings,
     Sides,
     at_least,
-    at_most,
     conclude,
     ids,
     in_conflict,
@@ -37,9 +37,9 @@ from pulumi_infercrane.guard.rule import (
 
 MEAN = "mean"
 
-_SCORE = RuleForm("margin", 0.02, hard=True, min_pass=300, min_compute=30)
-_SHARE = RuleForm("margin", 0.01, hard=True, min_pass=300, min_compute=30)
-_MEAN = RuleForm("margin", 0.01, hard=True, min_pass=300, min_compute=300)
+_SCORE = RuleForm("margin", 0.02, hard=True, min_pass=300, min_compute=30, unit="score 0..1", counts="pairs")
+_SHARE = RuleForm("margin", 0.01, hard=True, min_pass=300, min_compute=30, counts="pairs")
+_MEAN = RuleForm("margin", 0.01, hard=True, min_pass=300, min_compute=300, unit="score 0..1", counts="items in all")
 _ID = re.compile(r"quality\.([A-Za-z0-9_-]+)(?:\.([A-Za-z0-9_-]+))?")
 _PAIRS_WOULD_DO = "the items of both sides would settle it with fewer of them: give the per-item files too"
 
@@ -129,11 +129,11 @@ def _measure_problem(part: str, sides: Sides) -> Problem | None:
 
 def _judge_items(rule: Rule, measure: Measure, sides: Sides, alpha: float) -> Finding:
     pairs = pairing.pairs(sides, measure)
-    if len(pairs) < rule.min_compute:
-        detail = f"{len(pairs)} of {rule.min_pass} pairs, no interval is formed below {rule.min_compute}"
-        return unknown("insufficient_n", detail, needs=more_needed(rule.min_pass, len(pairs), "pairs"))
-    difference = pairing.difference(pairs, alpha)
-    finding = conclude(rule, _measured(rule, measure, difference, alpha), _figures(measure, pairs, difference))
+    few = too_few_pairs(rule, len(pairs))
+    if few:
+        return few
+    difference, judged = judge_pairs(rule, pairs, measure.higher_is_better, measure.what, alpha)
+    finding = replace(judged, notes=_figures(measure, pairs, difference))
     if pairing.passes_disagree(sides, measure, alpha):
         return in_conflict(finding)
     nothing = pairing.degenerate(pairs, sides) if measure is SCORE else ""
@@ -142,52 +142,6 @@ def _judge_items(rule: Rule, measure: Measure, sides: Sides, alpha: float) -> Fi
 
 def _degenerate(finding: Finding, why: str) -> Finding:
     return replace(finding, outcome="unknown", code="degenerate", detail=why, needs="")
-
-
-def _measured(rule: Rule, measure: Measure, difference: statistics.Paired, alpha: float) -> Measured:
-    interval, n = rounded_interval(difference), difference.pairs
-    limit = -rule.bound if measure.higher_is_better else rule.bound
-    outcome = at_least(interval, limit) if measure.higher_is_better else at_most(interval, limit)
-    worse, better = measure.losses(difference)
-    if outcome == "fail" and not _is_significant(worse, better, alpha):
-        outcome = "unknown"
-    beyond = limit - difference.estimate if measure.higher_is_better else difference.estimate - limit
-    return Measured(
-        method="agresti_min",
-        n=(n,),
-        interval=interval,
-        limit=limit,
-        outcome=outcome,
-        what=measure.what,
-        counts=_counts(measure, worse, better, n),
-        p=statistics.normal_tail(beyond / difference.se),
-        enough=rule.min_pass,
-        total=_pairs_to_settle(difference, rule.bound, limit, alpha),
-        unit="pairs",
-    )
-
-
-def _is_significant(worse: int, better: int, alpha: float) -> bool:
-    """Few losses are no proof of a loss, however the interval lies."""
-    return statistics.binomial_at_least(worse, worse + better, 0.5) <= alpha
-
-
-def _counts(measure: Measure, worse: int, better: int, n: int) -> str:
-    if measure.higher_is_better:
-        return f"{worse} lost / {better} gained of {n}"
-    return f"{worse} more / {better} fewer of {n}"
-
-
-def _pairs_to_settle(difference: statistics.Paired, margin: float, limit: float, alpha: float) -> float:
-    """From the observed discordance as if the revisions were equal; if that is too few, as if the estimate stayed."""
-    discordant = difference.lost + difference.gained
-    n = difference.pairs
-    if margin:
-        equal = statistics.pairs_needed(max(discordant, 1) / n, margin, alpha)
-        if equal > n:
-            return equal
-    half = statistics.normal_quantile(alpha) * difference.se
-    return n * scaled(half, difference.estimate - limit)
 
 
 def _figures(measure: Measure, pairs: Sequence[Pair], difference: statistics.Paired) -> tuple[str, ...]:
@@ -288,6 +242,13 @@ KIND = Kind(
     name="quality",
     max_age=timedelta(days=30),
     form=_form,
+    forms={
+        "quality.<task>": _SCORE,
+        "quality.<task>.<metric>": _SCORE,
+        "quality.<task>.invalid": _SHARE,
+        "quality.<task>.truncated": _SHARE,
+        "quality.mean": _MEAN,
+    },
     example="quality.<task>",
     check=_check,
     judge=_judge,

@@ -32,6 +32,13 @@ class RuleRecord(Open):
     evidence: list[Digest] | None = None
 
 
+class SupersedesRecord(Closed):
+    """A piece that this one replaces, and why."""
+
+    evidence_id: Digest
+    reason: str
+
+
 class EvidenceRecord(Open):
     """One envelope that was found, used or not."""
 
@@ -44,6 +51,7 @@ class EvidenceRecord(Open):
     revision: Digest | None = None
     ended_at: UtcTime | None = None
     files: list[str] | None = None
+    supersedes: list[SupersedesRecord] | None = None
 
 
 class WaiverRecord(Closed):
@@ -83,6 +91,7 @@ class DecisionRecord(Open):
     prev_decision_id: Digest | None = None
     history: list[Digest] | None = None
     change: list[str] | None = None
+    change_classes: list[str] | None = None
     required_kinds: list[str] | None = None
     waivers: list[WaiverRecord] | None = None
     notes: list[str] | None = None

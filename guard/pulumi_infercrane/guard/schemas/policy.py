@@ -8,6 +8,7 @@ from pulumi_infercrane.guard.schemas._words import Closed, Digest, UtcTime, docu
 
 Duration = Annotated[str, StringConstraints(pattern=r"^\d{1,6}[dhms]$")]
 Kinds = Annotated[list[str], Field(min_length=1)]
+Required = Kinds | Literal["by_change"]
 Minimum = Annotated[int, Field(ge=1)]
 
 
@@ -16,7 +17,7 @@ class PolicyRule(Closed):
 
     id: str
     class_: Annotated[Literal["H", "S"] | None, Field(alias="class")] = None
-    limit: Annotated[float, Field(ge=0, le=100)] | None = None
+    limit: Annotated[float, Field(ge=0, le=1e9)] | None = None
     margin: Annotated[float, Field(ge=0, le=100)] | None = None
     min_pass: Minimum | None = None
     min_compute: Minimum | None = None
@@ -31,13 +32,22 @@ class PolicySlo(Closed):
 
 
 class PolicyWaiver(Closed):
-    """A reviewed exception: one soft rule, one revision, for a time."""
+    """A reviewed exception: one soft rule or one required kind, one revision, for a time."""
 
     rule: str
     reason: str
     owner: str
     expires_at: UtcTime
     revision_digest: Digest
+
+
+class PolicyByChange(Closed):
+    """Kinds that a class of change needs beside the default ones."""
+
+    model: list[str] | None = None
+    runtime: list[str] | None = None
+    accelerator: list[str] | None = None
+    scale: list[str] | None = None
 
 
 class TrustedKey(Closed):
@@ -63,13 +73,16 @@ class PolicyFile(Closed):
     """Which kinds of evidence a stack requires, and the rules they must pass."""
 
     schema_: Annotated[Literal["infercrane.policy/v1"], Field(alias="schema")]
-    required_kinds: Kinds | dict[str, Kinds]
+    required_kinds: Required | dict[str, Required]
     rules: Annotated[list[PolicyRule], Field(min_length=1)]
     service: str | None = None
     alpha: Annotated[float, Field(ge=0.0001, le=0.2)] | None = None
     max_looks: Annotated[int, Field(ge=1, le=100)] | None = None
     bootstrap: bool | None = None
+    by_change: PolicyByChange | None = None
     min_duration_s: Annotated[float, Field(ge=0, le=86400)] | None = None
+    min_soak_s: Annotated[float, Field(ge=0, le=30 * 86400)] | None = None
+    currency: Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")] | None = None
     slo: PolicySlo | None = None
     max_age: dict[str, Duration] | None = None
     waivers: list[PolicyWaiver] | None = None

@@ -1,5 +1,6 @@
 """Our own files: read into canonical records, or refused with the line that is wrong."""
 
+import functools
 import json
 import math
 
@@ -8,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pulumi_infercrane.guard import load_evidence
-from pulumi_infercrane.guard.evidence.records import Answer
+from pulumi_infercrane.guard.evidence.records import Answer, Replayed
 
 
 def read(folder):
@@ -131,6 +132,110 @@ def test_an_answer_without_a_score_is_refused(folder):
     assert str(read(folder).problem) == "bad_value: line 2: score is missing"
 
 
+def test_a_replay_becomes_answers_by_id(folder):
+    def spoil(lines):
+        lines[0] |= {"similarity": 0.25, "refused": True}
+        lines[1] = lines[1] | {"outcome": "idle_timeout"}
+        lines[2] = {"id": "0002", "outcome": "complete"}
+
+    folder.replay("candidate", 6, header={"similarity": "rouge-l"}, lines=spoil)
+    record = read(folder).record
+    assert (record.planned, record.attempted, record.greedy, record.similarity) == (6, 6, True, "rouge-l")
+    whole = record.requests["0000"]
+    assert (whole.out_tokens, whole.ttft_s, whole.e2e_s, whole.similarity) == (40, 0.05, 0.5, 0.25)
+    assert (whole.structured, whole.refused, whole.finish_reason) == (True, True, "stop")
+    assert whole.tool_calls.startswith("sha256:")
+    assert record.requests["0001"] == Replayed(ok=False, outcome="idle_timeout")
+    assert record.requests["0002"] == Replayed(ok=True, outcome="complete")
+
+
+def test_a_soak_becomes_counts(folder):
+    def late(lines):
+        lines[0].update(outcome="idle_timeout")
+        lines[1].update(outcome="http_error")
+
+    folder.reliability(n=600, lines=late, header={"unready_s": 1.5, "oom_kills": None})
+    record = read(folder).record
+    assert (record.attempted, record.failed, record.timeouts, record.duration_s) == (600, 2, 1, 1920.0)
+    assert record.errors == {"idle_timeout": 1, "http_error": 1}
+    assert (record.crashes, record.oom_kills, record.unready_s) == (0, None, 1.5)
+    assert (record.cold_starts_s, record.rollback_drill_s) == ((20.0, 22.0, 25.0), 40.0)
+    assert (record.streams_open_at_drain, record.streams_completed_at_drain) == (4, 4)
+
+
+def test_a_priced_window_becomes_money_and_what_it_produced(folder):
+    def spoil(lines):
+        lines[0].update(outcome="http_error")
+        lines[1].update(good=False)
+
+    folder.cost("candidate", 3.0, 150, header={"gpu_count": 2, "other_cost": 0.5, "idle_included": True}, lines=spoil)
+    record = read(folder).record
+    assert record.gpu_cost == pytest.approx(3.0 * 2 * 120 / 3600)
+    assert (record.other_cost, record.currency, record.price_date) == (0.5, "USD", "2026-11-20")
+    assert (record.requests, record.good_requests, record.idle_included) == (150, 148, True)
+    assert (record.output_tokens, record.input_tokens) == (149 * 48, 149 * 30)
+    assert record.per_million_output_tokens == pytest.approx((0.2 + 0.5) / (149 * 48) * 1e6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "expected"),
+    [
+        ("replay", {"outcome": None}, "bad_value: line 2: outcome is missing or not a str"),
+        ("replay", {"out_tokens": 1.5}, "bad_value: line 2: out_tokens is not a count"),
+        ("replay", {"e2e_s": 0}, "bad_value: line 2: e2e_s 0 is not between 0 and 600 s"),
+        ("replay", {"ttft_s": 601}, "bad_value: line 2: ttft_s 601 is not between 0 and 600 s"),
+        ("replay", {"structured": "yes"}, "bad_value: line 2: structured is missing or not a bool"),
+        ("replay", {"tool_calls": "get"}, "bad_value: line 2: tool_calls is not of the form sha256:"),
+        ("replay", {"text_sha256": "abc"}, "bad_value: line 2: text_sha256 is not of the form"),
+        ("replay", {"similarity": 1.1}, "bad_value: line 2: similarity 1.1 is not between 0 and 1"),
+        ("replay", {"id": "0001"}, "counters_disagree: line 3: id '0001' occurs twice"),
+        ("reliability", {"outcome": 1}, "bad_value: line 2: outcome is missing or not a str"),
+        ("reliability", {"start_s": None}, "bad_value: line 2: start_s is not a number"),
+        ("reliability", {"start_s": 2000}, "inconsistent: line 2: start_s does not lie within the 1920 s of the soak"),
+        ("cost", {"outcome": None}, "bad_value: line 2: outcome is missing or not a str"),
+        ("cost", {"good": 1}, "bad_value: line 2: good is missing or not a bool"),
+        ("cost", {"out_tokens": -1}, "bad_value: line 2: out_tokens is not a count"),
+    ],
+)
+def test_a_wrong_line_of_another_kind_is_named(folder, kind, line, expected):
+    getattr(folder, kind)("candidate", lines=lambda lines: lines[0].update(line))
+    assert str(read(folder).problem).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "header", "expected"),
+    [
+        ("replay", {"workload_digest": "chat"}, "bad_value: line 1: workload_digest is not of the form sha256:"),
+        ("replay", {"greedy": None}, "bad_value: line 1: greedy is missing or not a bool"),
+        ("replay", {"similarity": 1}, "bad_value: line 1: similarity is missing or not a str"),
+        ("reliability", {"duration_s": 3600}, "inconsistent: line 1: duration_s 3600 does not fit between"),
+        ("reliability", {"duration_s": 0}, "inconsistent: line 1: duration_s 0 does not fit between"),
+        ("reliability", {"crashes": 0.5}, "bad_value: line 1: crashes is not a count"),
+        ("reliability", {"unready_s": -1}, "bad_value: line 1: unready_s is negative"),
+        ("reliability", {"cold_starts_s": 20}, "bad_value: line 1: cold_starts_s is missing or not a list"),
+        ("reliability", {"cold_starts_s": ["20"]}, "bad_value: line 1, cold_starts_s: start is not a number"),
+        ("reliability", {"cold_starts_s": [0]}, "bad_value: line 1: cold_starts_s holds a start that took no time"),
+        ("reliability", {"drain": {"streams_open": 4}}, "bad_value: line 1, drain: streams_completed is missing"),
+        (
+            "reliability",
+            {"drain": {"streams_open": 1, "streams_completed": 2}},
+            "inconsistent: line 1, drain: 2 streams completed of 1 that were open",
+        ),
+        ("cost", {"duration_s": 3600}, "inconsistent: line 1: duration_s 3600 does not fit between"),
+        ("cost", {"price_per_gpu_hour": -1}, "bad_value: line 1: price_per_gpu_hour is negative"),
+        ("cost", {"other_cost": -1}, "bad_value: line 1: other_cost is negative"),
+        ("cost", {"currency": "dollars"}, "bad_value: line 1: currency 'dollars' is not a code like USD"),
+        ("cost", {"price_date": "2026-11"}, "bad_value: line 1: price_date: '2026-11' is not a date"),
+        ("cost", {"price_date": "2026-12-01"}, "inconsistent: line 1: prices of 2026-12-01 for a window"),
+        ("cost", {"gpu_count": None}, "bad_value: line 1: gpu_count is missing"),
+        ("cost", {"price_source": 5}, "bad_value: line 1: price_source is missing or not a str"),
+    ],
+)
+def test_a_wrong_header_of_another_kind_is_named(folder, kind, header, expected):
+    getattr(folder, kind)("candidate", header=header)
+    assert str(read(folder).problem).startswith(expected)
+
+
 def test_a_task_without_answers_has_no_scores(folder):
     folder.quality("candidate", ())
     assert read(folder).problem.code == "no_scores"
@@ -170,8 +275,8 @@ def test_patch_releases_of_a_known_tool_are_read(folder):
 
 
 def test_a_kind_we_do_not_write_is_refused(folder):
-    folder.write_raw("cost", "candidate", "x", json.dumps({"schema": "infercrane.cost/v1"}).encode())
-    assert str(read(folder).problem) == "tool_unknown: infercrane writes no evidence of kind 'cost'"
+    folder.write_raw("vibes", "candidate", "x", json.dumps({"schema": "infercrane.vibes/v1"}).encode())
+    assert str(read(folder).problem) == "tool_unknown: infercrane writes no evidence of kind 'vibes'"
 
 
 anything = st.one_of(
@@ -186,6 +291,9 @@ anything = st.one_of(
 FIELDS = {
     "benchmark": ["id", "ttft_s", "tpot_s", "e2e_s", "in_tokens", "out_tokens", "token_source", "outcome"],
     "quality": ["id", "score", "outcome", "finish_reason", "empty", "text_sha256"],
+    "replay": ["id", "outcome", "out_tokens", "e2e_s", "structured", "tool_calls", "refused", "similarity"],
+    "reliability": ["id", "outcome", "e2e_s"],
+    "cost": ["id", "outcome", "in_tokens", "out_tokens", "good"],
 }
 HEADERS = [
     "schema",
@@ -197,6 +305,16 @@ HEADERS = [
     "streaming",
     "task",
     "metric",
+    "workload_digest",
+    "greedy",
+    "duration_s",
+    "crashes",
+    "cold_starts_s",
+    "drain",
+    "price_date",
+    "currency",
+    "price_per_gpu_hour",
+    "gpu_count",
 ]
 
 
@@ -205,7 +323,11 @@ HEADERS = [
 def test_whatever_stands_in_a_field_nothing_is_raised(folder, kind, data):
     line = {data.draw(st.sampled_from(FIELDS[kind])): data.draw(anything)}
     header = data.draw(st.dictionaries(st.sampled_from(HEADERS), anything, max_size=1))
+    for path in folder.root.glob("*"):
+        path.unlink()
     write = getattr(folder, kind)
+    if kind not in ("benchmark", "quality"):
+        write = functools.partial(write, n=5)
     write("baseline")
     write("candidate", header=header, lines=lambda lines: lines[0].update(line))
     assert folder.decide().verdict == "insufficient_evidence"

@@ -7,10 +7,11 @@ parsed while they are read.
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import count, field
+from pulumi_infercrane.guard.evidence.fields import count, field, number
 from pulumi_infercrane.guard.evidence.records import Record
 from pulumi_infercrane.guard.evidence.stated import Stated
 from pulumi_infercrane.guard.reasons import Inadmissible
@@ -32,7 +33,7 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Record:
     Raises:
         Inadmissible: with the reason code and the line or field.
     """
-    if envelope.kind not in {module.name for module in pkgutil.iter_modules(__path__)}:
+    if envelope.kind not in _kinds():
         raise Inadmissible("tool_unknown", f"infercrane writes no evidence of kind {envelope.kind!r}")
     lines = parse_lines(parts["primary"])
     header = next(lines)
@@ -49,6 +50,26 @@ def stated(parts: Mapping[str, bytes]) -> Stated:
     text = {name: str(header.get(name, "")) for name in ("tool_version", "started_at", "ended_at")}
     planned = header.get("planned")
     return Stated(**text, planned=planned if isinstance(planned, int) else None)
+
+
+@cache
+def _kinds() -> frozenset[str]:
+    return frozenset(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def window_s(header: Mapping[str, Any]) -> float:
+    """Seconds from `started_at` to `ended_at` of a header."""
+    started, ended = (_time(field(header, name, str, "line 1")) for name in ("started_at", "ended_at"))
+    return float((ended - started).total_seconds())
+
+
+def duration_s(header: Mapping[str, Any]) -> float:
+    """The `duration_s` of a header: less than its window where the run was interrupted or took turns, never more."""
+    duration = number(header, "duration_s", "line 1")
+    if not 0 < duration <= window_s(header) + TOLERATED_CLOCK_S:
+        text = f"line 1: duration_s {duration:g} does not fit between started_at and ended_at"
+        raise Inadmissible("inconsistent", text)
+    return duration
 
 
 def _check_header(header: Mapping[str, Any], envelope: Envelope) -> int:
@@ -77,13 +98,13 @@ def _time(text: str) -> Any:
 def _numbered(lines: Iterator[dict[str, Any]], planned: int) -> Iterator[Line]:
     """The lines after the header. An id that occurs twice, or more lines than were planned, are refused."""
     seen: set[str] = set()
-    for number, line in enumerate(lines, start=2):
+    for line_number, line in enumerate(lines, start=2):
         identifier = line.get("id")
         if not isinstance(identifier, str):
-            raise Inadmissible("bad_value", f"line {number}: id is missing or not a str")
+            raise Inadmissible("bad_value", f"line {line_number}: id is missing or not a str")
         if identifier in seen:
-            raise Inadmissible("counters_disagree", f"line {number}: id {identifier!r} occurs twice")
+            raise Inadmissible("counters_disagree", f"line {line_number}: id {identifier!r} occurs twice")
         seen.add(identifier)
         if len(seen) > planned:
             raise Inadmissible("counters_disagree", f"more than the {planned} lines that were planned")
-        yield number, line
+        yield line_number, line

@@ -1,0 +1,212 @@
+"""Cost per what was produced: at one operating point, from dated prices, and never cheaper by producing nothing."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from pulumi_infercrane.guard import load_evidence
+from pulumi_infercrane.guard.rule import Member, Settings
+from pulumi_infercrane.guard.rules.cost import KIND
+from pulumi_infercrane.guard.times import format_time
+
+HEAD = "schema: infercrane.policy/v1\nrequired_kinds: [cost]\n"
+PER_TOKENS, PER_GOOD = "per_million_output_tokens", "per_good_request"
+
+
+def judged(folder, rule=PER_TOKENS, head=HEAD, **asked):
+    """The record of the only rule of a policy."""
+    (record,) = folder.decide(policy=f"{head}rules:\n  - {{id: cost.{rule}}}\n", **asked).record["rules"]
+    return record
+
+
+def outcome(record):
+    return record["outcome"], record["reasons"][0]
+
+
+def both(folder, candidate=2.0, **changes):
+    folder.cost("baseline")
+    folder.cost("candidate", candidate, **changes)
+
+
+def windows(folder, role, prices):
+    """Windows measured in turn with those of the other side."""
+    for ordinal, price in enumerate(prices, start=1):
+        run = {"group": "g", "ordinal": ordinal, "of": len(prices)}
+        folder.cost(role, price, name=f"{role}-{ordinal}", change=lambda e, run=run: e.update(run=run))
+
+
+def test_the_figure_is_money_over_tokens(folder):
+    both(folder)
+    record = judged(folder, f"max_{PER_TOKENS}, limit: 10")
+    # 2 USD/h · 120 s / 3600 s/h over 150 · 48 tokens
+    assert record["estimate"] == pytest.approx(2 / 30 / 7200 * 1e6, rel=1e-8)
+    assert outcome(record) == ("pass", "within_margin")
+
+
+@pytest.mark.parametrize(
+    ("price", "expected"),
+    [
+        (2.0, ("pass", "within_margin")),
+        (2.1, ("pass", "within_margin")),
+        (2.11, ("unknown", "summary_only")),
+        (2.39, ("unknown", "summary_only")),
+        (2.4, ("fail", "margin_exceeded")),
+    ],
+)
+@pytest.mark.parametrize("rule", [PER_TOKENS, PER_GOOD])
+def test_one_window_is_judged_with_a_guard_band(folder, price, expected, rule):
+    both(folder, price)
+    record = judged(folder, rule)
+    assert outcome(record) == expected
+    assert (record["method"], record["class"]) == ("guard_band", "S")
+
+
+def test_three_windows_in_turn_are_repeated_runs(folder):
+    windows(folder, "baseline", [2.0, 2.02, 1.98])
+    windows(folder, "candidate", [2.14, 2.16, 2.12])
+    record = judged(folder)
+    assert (record["method"], record["n"], record["outcome"]) == ("repeated_runs", [3, 3], "pass")
+    assert record["estimate"] == pytest.approx(1.07, abs=0.001)
+
+
+def test_windows_that_differ_among_themselves_settle_nothing(folder):
+    windows(folder, "baseline", [2.0, 2.02, 1.98])
+    windows(folder, "candidate", [1.6, 2.0, 2.6])
+    assert outcome(judged(folder)) == ("unknown", "interval_straddles")
+
+
+def test_windows_that_are_not_as_many_on_both_sides_are_taken_together(folder):
+    folder.cost("baseline")
+    windows(folder, "candidate", [2.0, 2.1, 2.2])
+    record = judged(folder)
+    assert (record["method"], record["n"]) == ("guard_band", [1, 3])
+
+
+def test_windows_are_paired_in_the_order_they_were_measured_in(folder):
+    windows(folder, "baseline", [2.0, 2.5, 3.0])
+    windows(folder, "candidate", [2.0, 2.5, 3.0])
+    for ordinal, price in enumerate((2.02, 2.52, 3.05), start=1):
+        run = {"group": "g", "ordinal": ordinal, "of": 3}
+        folder.cost("candidate", price, name=f"candidate-{ordinal}", change=lambda e, run=run: e.update(run=run))
+    record = judged(folder)
+    assert record["hi"] - record["lo"] < 0.02  # what changed from window to window changed on both sides
+
+
+def test_more_windows_may_be_required(folder):
+    both(folder)
+    assert outcome(judged(folder, f"{PER_TOKENS}, min_pass: 2")) == ("unknown", "summary_only")
+
+
+def test_every_cost_is_in_the_figure(folder):
+    both(folder, header={"other_cost": 2 / 30})
+    assert judged(folder)["estimate"] == 2
+
+
+def test_a_failed_request_costs_and_produces_nothing(folder):
+    both(folder, lines=lambda lines: [line.update(outcome="http_error") for line in lines[:75]])
+    assert judged(folder)["estimate"] == 2
+
+
+def test_a_request_that_was_no_good_costs_too(folder):
+    both(folder, lines=lambda lines: [line.update(good=False) for line in lines[:75]])
+    assert judged(folder, PER_GOOD)["outcome"] == "fail"
+    assert judged(folder, PER_TOKENS)["outcome"] == "pass"
+
+
+def test_money_for_nothing_fails_every_limit(folder):
+    both(folder, lines=lambda lines: [line.update(outcome="http_error") for line in lines])
+    for rule in (PER_TOKENS, PER_GOOD, f"max_{PER_TOKENS}, limit: 1000000"):
+        record = judged(folder, rule)
+        assert (record["outcome"], record["estimate"]) == ("fail", "inf")
+
+
+def test_a_baseline_that_produced_nothing_compares_with_nothing(folder):
+    folder.cost("candidate")
+    folder.cost("baseline", lines=lambda lines: [line.update(outcome="http_error") for line in lines])
+    assert outcome(judged(folder)) == ("unknown", "baseline_broken")
+
+
+def test_a_cap_needs_no_baseline_and_its_limit_must_be_given(folder):
+    folder.cost("candidate")
+    assert judged(folder, f"max_{PER_GOOD}, limit: 0.001")["outcome"] == "pass"
+    record = judged(folder, f"max_{PER_GOOD}, limit: 0.0004")
+    assert (record["class"], *outcome(record)) == ("H", "fail", "limit_exceeded")
+
+
+def test_requests_nobody_called_good_are_not_judged(folder):
+    both(folder, lines=lambda lines: lines[0].pop("good"))
+    assert outcome(judged(folder, PER_GOOD)) == ("unknown", "no_evidence")
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ({"price_per_gpu_hour": 0}, "cost_incomplete"),
+        ({"gpu_count": 0}, "cost_incomplete"),
+        ({"price_date": "2026-10-31"}, "stale"),
+    ],
+)
+def test_a_cost_that_is_not_whole_is_not_judged(folder, header, reason):
+    both(folder, header=header)
+    assert outcome(judged(folder)) == ("unknown", reason)
+
+
+@pytest.mark.parametrize(
+    ("changes", "hours", "problem"),
+    [
+        ({"price_source": "", "price_date": ""}, 1, None),
+        ({"price_source": "", "price_date": ""}, 0.99, "truncated"),
+        ({"price_source": "list", "price_date": ""}, 1, "cost_incomplete"),
+        ({"price_source": "", "price_date": "last week"}, 1, "cost_incomplete"),
+        ({"gpu_cost": None}, 1, "cost_incomplete"),
+        ({"gpu_cost": -1.0}, 1, "cost_incomplete"),
+        ({"currency": ""}, 1, "cost_incomplete"),
+    ],
+)
+def test_what_other_tools_leave_out(folder, changes, hours, problem):
+    """Metered costs have no price list, and are charged in pieces: they need an hour."""
+    folder.cost("candidate")
+    (item,) = load_evidence(folder.root).items
+    ended = item.envelope.window.ended
+    started = format_time(ended - timedelta(hours=hours))
+    window = item.envelope.window.model_copy(update={"started_at": started})
+    member = Member(item.envelope.model_copy(update={"window": window}), replace(item.record, **changes))
+    found = KIND.check(member, Settings(alpha=0.05, min_duration_s=60))
+    assert (found and found.code) == problem
+
+
+def test_the_policy_may_name_the_currency(folder):
+    both(folder)
+    assert judged(folder, head=HEAD + "currency: USD\n")["outcome"] == "pass"
+    assert outcome(judged(folder, head=HEAD + "currency: EUR\n")) == ("unknown", "cost_incomplete")
+
+
+def test_a_decision_ends_with_the_prices_it_rests_on(folder):
+    both(folder, header={"price_date": "2026-11-02"})
+    decision = folder.decide(policy=HEAD + "rules: [{id: cost.per_good_request}]\n")
+    assert (decision.verdict, decision.expires_at) == ("promote", "2026-12-02T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "scenario", [{"concurrency": 4}, {"concurrency": None}, {"dataset_digest": "sha256:" + "e" * 64}, {"replicas": 2}]
+)
+def test_another_operating_point_is_not_cheaper_but_different(folder, scenario):
+    def moved(envelope):
+        changed = envelope["scenario"] | scenario
+        envelope["scenario"] = {key: value for key, value in changed.items() if value is not None}
+
+    both(folder, change=moved)
+    assert outcome(judged(folder)) == ("unknown", "not_comparable")
+
+
+@pytest.mark.parametrize("header", [{"currency": "EUR"}, {"idle_included": True}])
+def test_another_account_is_not_compared(folder, header):
+    both(folder, header=header)
+    assert outcome(judged(folder)) == ("unknown", "not_comparable")
+
+
+def test_an_operating_point_nobody_declared_is_none(folder):
+    for role in ("baseline", "candidate"):
+        folder.cost(role, change=lambda e: e["scenario"].pop("concurrency"))
+    assert outcome(judged(folder)) == ("unknown", "not_comparable")
