@@ -176,6 +176,14 @@ def test_what_other_tools_leave_out(folder, changes, hours, problem):
     assert (found and found.code) == problem
 
 
+@pytest.mark.parametrize(("accelerators", "spend", "whole"), [(0, 1.5, True), (0, 0.0, False), (1, 1.5, False)])
+def test_a_service_without_accelerators_costs_what_it_pays_for(folder, subject_of, accelerators, spend, whole):
+    accelerator = {"vendor": "none", "sku": "none", "count": accelerators}
+    folder.subjects["candidate"] = subject_of("r2", accelerator=accelerator)
+    folder.cost("candidate", header={"gpu_count": 0, "other_cost": spend})
+    assert (judged(folder, f"max_{PER_GOOD}, limit: 1")["outcome"] == "pass") is whole
+
+
 def test_the_policy_may_name_the_currency(folder):
     both(folder)
     assert judged(folder, head=HEAD + "currency: USD\n")["outcome"] == "pass"

@@ -74,7 +74,7 @@ _FORMS = {f"cost.{name}": _RATIO for name in _FIGURES} | {f"cost.max_{name}": _C
 def _check(member: Member, settings: Settings) -> Problem | None:
     """What a cost must say of itself before any figure of it means something."""
     cost = member.record
-    if not cost.gpu_cost or cost.gpu_cost < 0:
+    if not _charged(member):
         return Problem("cost_incomplete", "there is no cost of the accelerators in it")
     currency = cost.currency or settings.currency
     if not currency:
@@ -87,6 +87,14 @@ def _check(member: Member, settings: Settings) -> Problem | None:
         text = f"metered for {member.window_s:g} s, at least {METERED_WINDOW_S:g} s are required without a price list"
         return Problem("truncated", text)
     return too_short(member, settings)
+
+
+def _charged(member: Member) -> bool:
+    """Accelerators cost money. A service without any of its own, asked of another one, is what it pays for that."""
+    cost = member.record
+    if member.envelope.subject.accelerator.count or cost.gpu_cost is None:
+        return bool(cost.gpu_cost and cost.gpu_cost > 0)
+    return bool(cost.gpu_cost + cost.other_cost > 0)
 
 
 def _priced(member: Member) -> datetime | None:
