@@ -5,10 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.runtimes import llama
 from tests.runtimes.downloads import PrepareError
 from tests.runtimes.prepare import prepare
+
+# The same examples in every run, and none refused because a machine is busy.
+settings.register_profile(
+    "repeatable",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("repeatable")
 
 StartLlama = Callable[..., llama.LlamaServer]
 

@@ -22,7 +22,7 @@ from pulumi_infercrane.guard.statistics import (
     repeated_ratio,
 )
 
-EXAMPLES = settings(deadline=None, derandomize=True, max_examples=15)
+EXAMPLES = settings(max_examples=15)
 BETTER = {"reject": 0, "insufficient_evidence": 0, "promote": 1}
 N = 40
 MEMORY = Path("/dev/shm")  # thousands of small files: a disk would be what is measured

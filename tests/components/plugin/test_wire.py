@@ -2,7 +2,7 @@
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pulumi_infercrane.components.plugin import wire
@@ -36,13 +36,11 @@ def _containers(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 values = st.recursive(plain | st.just(UNKNOWN), _containers, max_leaves=25)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(keys, values, max_size=5))
 def test_decode_is_the_inverse_of_encode(properties: dict[str, object]) -> None:
     assert wire.decode(wire.encode(properties)) == properties
 
 
-@settings(deadline=None)
 @given(st.dictionaries(keys, values, max_size=5))
 def test_simplified_leaves_no_output_value_and_loses_no_mark(properties: dict[str, object]) -> None:
     simple = wire.simplified(properties)

@@ -7,7 +7,7 @@ from scipy import special
 
 from pulumi_infercrane.guard import statistics
 
-EXAMPLES = settings(deadline=None, derandomize=True, max_examples=100)
+EXAMPLES = settings(max_examples=100)
 
 
 @EXAMPLES

@@ -10,7 +10,7 @@ from scipy import special
 
 from pulumi_infercrane.guard import statistics
 
-EXAMPLES = settings(deadline=None, derandomize=True, max_examples=100)
+EXAMPLES = settings(max_examples=100)
 
 
 @pytest.mark.parametrize(("n", "lo"), [(60, -0.0265), (100, -0.0161), (300, -0.0054), (1000, -0.0016)])

@@ -12,7 +12,7 @@ from scipy import special
 from pulumi_infercrane.guard import statistics
 from pulumi_infercrane.guard.statistics.quantiles import _resampled
 
-EXAMPLES = settings(deadline=None, derandomize=True, max_examples=100)
+EXAMPLES = settings(max_examples=100)
 
 
 def test_a_quantile_survives_infinities():

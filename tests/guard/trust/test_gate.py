@@ -230,7 +230,7 @@ def whole(new_folder):
     return folder, path.read_bytes(), trusting(entry(bench))
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(max_examples=150)
 @given(place=st.integers(0, 10_000), byte=st.integers(0, 255))
 def test_any_byte_changed_makes_signed_evidence_inadmissible(whole, place, byte):
     folder, data, policy = whole

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulumi_infercrane.guard.evidence import readers, seal
@@ -280,9 +280,7 @@ def edit(documents: list[Any], place: tuple[Any, ...], value: Any) -> None:
 
 
 @each(JSON)
-@settings(
-    deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_any_edit_is_read_or_refused(sample, envelope_of, data):
     part = data.draw(st.sampled_from(sorted(sample.parts)))

@@ -5,7 +5,7 @@ import json
 import math
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pulumi_infercrane.guard import load_evidence
@@ -318,7 +318,6 @@ HEADERS = [
 ]
 
 
-@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kind=st.sampled_from(sorted(FIELDS)), data=st.data())
 def test_whatever_stands_in_a_field_nothing_is_raised(folder, kind, data):
     line = {data.draw(st.sampled_from(FIELDS[kind])): data.draw(anything)}
