@@ -24,8 +24,6 @@ class Cell:
     goal: float | None
     draws: int
     """The most that a cell of the same situation asks for are made."""
-    repeats: bool = False
-    """Ours is judged by the interval over repeated runs instead of by `decide`."""
 
 
 def cells() -> Iterator[Cell]:
@@ -103,17 +101,12 @@ def _noise() -> Iterator[Cell]:
     group = "5 % noise between runs of 2000 requests"
     asked: tuple[tuple[float, Verdict, float | None], ...]
     asked = (1.0, "reject", 0.01), (1.0, "promote", None), (1.15, "promote", 0.07)
-    for runs, repeats, how in (
-        (1, False, "one run"),
-        (3, False, "3 runs in one decision"),
-        (3, True, "3 runs as repeats"),
-        (5, True, "5 runs as repeats"),
-    ):
+    for runs, how in ((1, "one run"), (3, "3 runs in pairs"), (5, "5 runs in pairs")):
         for slower, counted, goal in asked:
             situation = Load(2000, 0.3, slower, noise=0.05, runs=runs, rules=(P95,))
             truth = "identical" if slower == 1 else "TTFT p95 at the margin"
             draws = 400 if runs > 1 else 1000
-            yield Cell(group, f"{truth}, {how}: {PAST[counted]}", situation, counted, goal, draws, repeats)
+            yield Cell(group, f"{truth}, {how}: {PAST[counted]}", situation, counted, goal, draws)
 
 
 def _quality() -> Iterator[Cell]:

@@ -58,6 +58,8 @@ def _policy(kind: str, rules: tuple[str, ...]) -> Policy:
 def _envelopes(kind: str, role: str, n: int, runs: int) -> tuple[Envelope, ...]:
     names = [f"{role}-{number}" for number in range(runs)]
     documents = [FOLDER.envelope(kind, role, name, name.encode(), SCENARIO, n) for name in names]
+    for ordinal, document in enumerate(documents, start=1):
+        document["run"] = {"group": "drawn", "ordinal": ordinal, "of": runs}
     return tuple(Envelope.model_validate_json(json.dumps(seal(document))) for document in documents)
 
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from benchmarks.simulate import ours, peer
 from benchmarks.simulate.acceptance import Cell
-from benchmarks.simulate.situations import Load, Pairs, Run
-from pulumi_infercrane.guard.statistics import quantile, repeated_ratio
+from benchmarks.simulate.situations import Load, Pairs
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,12 @@ def rows(chosen: Sequence[Cell], scale: float = 1.0) -> Iterator[Row]:
 
     Both guards see the same draws, and cells of one situation share them.
     """
-    seen: dict[tuple[Load | Pairs, bool], list[tuple[str, str]]] = {}
+    seen: dict[Load | Pairs, list[tuple[str, str]]] = {}
     for cell in chosen:
-        key = cell.situation, cell.repeats
-        if key not in seen:
-            draws = max(other.draws for other in chosen if (other.situation, other.repeats) == key)
-            seen[key] = _verdicts(cell, max(1, round(scale * draws)))
-        found = seen[key]
+        if cell.situation not in seen:
+            draws = max(other.draws for other in chosen if other.situation == cell.situation)
+            seen[cell.situation] = _verdicts(cell, max(1, round(scale * draws)))
+        found = seen[cell.situation]
         mine, theirs = (sum(one[side] == cell.counted for one in found) / len(found) for side in (0, 1))
         yield Row(cell.group, cell.name, mine, theirs, cell.goal, len(found))
 
@@ -67,14 +65,4 @@ def _verdict(cell: Cell, source: np.random.Generator) -> tuple[str, str]:
         right = cell.situation.draw(source)
         return ours.of_pairs(cell.situation, *right), peer.of_pairs(cell.situation, *right)
     drawn = cell.situation.draw(source)
-    judge = _of_repeats if cell.repeats else ours.of_load
-    return judge(cell.situation, *drawn), peer.of_load(cell.situation, *drawn)
-
-
-def _of_repeats(situation: Load, baseline: Sequence[Run], candidate: Sequence[Run]) -> str:
-    """The p95 rule by the interval over the runs."""
-    before, now = ([quantile(sorted(run.ttft_s), 0.95) for run in side] for side in (baseline, candidate))
-    ratio = repeated_ratio(before, now)
-    if ratio.hi <= 1.15:
-        return "promote"
-    return "reject" if ratio.lo > 1.15 else "insufficient_evidence"
+    return ours.of_load(cell.situation, *drawn), peer.of_load(cell.situation, *drawn)

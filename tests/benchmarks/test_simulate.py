@@ -20,7 +20,7 @@ AGAIN = [
     "TTFT × 1.3, 100 requests, σ 0.5",
     "1 % on both sides, 20 requests: rejected",
     "3 % against 1 %, 100 requests: promoted",
-    "identical, 3 runs as repeats: rejected",
+    "identical, 3 runs in pairs: rejected",
 ]
 
 

@@ -28,7 +28,14 @@ from pulumi_infercrane.guard.rule import (
     scaled,
     unknown,
 )
-from pulumi_infercrane.guard.summaries import NOT_AVERAGED, Figure, figure_ratio, judge_summaries
+from pulumi_infercrane.guard.summaries import (
+    NOT_AVERAGED,
+    Figure,
+    figure_ratio,
+    judge_runs,
+    judge_summaries,
+    paired_runs,
+)
 
 SUSPECT_RATIO = (700.0, 1500.0)
 """Medians this far apart are milliseconds against seconds rather than a change of speed."""
@@ -91,7 +98,11 @@ def _is_mixed(side: Sequence[Member], metric: str) -> bool:
 def _judge_requests(rule: Rule, spec: Quantile, sides: Sides, settings: Settings) -> Finding:
     baseline, candidate = pooled_seconds(sides.baseline, spec.metric), pooled_seconds(sides.candidate, spec.metric)
     finding = _too_few(rule, baseline, candidate) or _not_a_ratio(spec, baseline, candidate)
-    if finding is None:
+    pairs = _runs_of_enough(rule, spec, sides)
+    if finding is None and pairs:
+        figure = Figure(_name(spec), lambda run: adjusted_quantile(run, spec), higher_is_better=False, advice="")
+        finding = judge_runs(rule, figure, pairs, (len(baseline), len(candidate)), settings.alpha)
+    elif finding is None:
         finding = _ratio(rule, spec, baseline, candidate, settings)
         if _runs_disagree(sides, spec, rule.min_compute, settings.alpha):
             finding = in_conflict(finding)
@@ -187,6 +198,13 @@ def _is_suspect(ratio: float) -> bool:
 
 def _suspect(ratio: float) -> Finding:
     return unknown("unit_suspect", f"the sides differ by a factor of {ratio:.3g}: milliseconds against seconds?")
+
+
+def _runs_of_enough(rule: Rule, spec: Quantile, sides: Sides) -> Sequence[tuple[Member, Member]]:
+    """Paired runs, when each of them alone has enough requests for its quantile."""
+    pairs = paired_runs(sides)
+    runs = [pooled_seconds([run], spec.metric) for pair in pairs for run in pair]
+    return pairs if all(len(run) >= rule.min_compute for run in runs) else ()
 
 
 def _ratio(

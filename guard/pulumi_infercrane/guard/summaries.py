@@ -48,12 +48,12 @@ def judge_summaries(rule: Rule, figure: Figure, sides: Sides, alpha: float) -> F
         return unknown("insufficient_n", detail, needs=more_needed(rule.min_pass, min(n), unit))
     if len(sides.candidate) == len(sides.baseline) == 1:
         return _in_band(rule, figure, sides, n)
-    pairs = _paired_runs(sides)
-    if len(pairs) < statistics.FEWEST_RUNS:
+    pairs = paired_runs(sides)
+    if not pairs:
         detail = f"{len(sides.candidate)} and {len(sides.baseline)} summaries: figures of several runs are not averaged"
         needs = f"one run on each side, or {statistics.FEWEST_RUNS} in pairs of one run group, or {figure.advice}"
         return unknown(NOT_AVERAGED, detail, needs=needs)
-    return _over_runs(rule, figure, pairs, n, alpha)
+    return judge_runs(rule, figure, pairs, n, alpha)
 
 
 def figure_ratio(figure: Figure, baseline: Member, candidate: Member) -> float:
@@ -80,11 +80,15 @@ def _in_band(rule: Rule, figure: Figure, sides: Sides, n: tuple[int, ...]) -> Fi
     return Finding(outcome, code, detail, "guard_band", n, estimate=ratio, limit=limit, needs=needs)
 
 
-def _paired_runs(sides: Sides) -> list[tuple[Member, Member]]:
-    """Baseline and candidate runs of the same place in the same group; none unless every run has a partner."""
+def paired_runs(sides: Sides) -> Sequence[tuple[Member, Member]]:
+    """Baseline and candidate runs of the same place in the same group: at least `FEWEST_RUNS`, or none.
+
+    None either unless every run has a partner.
+    """
     partners = {place: member for member in sides.baseline if (place := _place(member))}
     pairs = [(partners[place], member) for member in sides.candidate if (place := _place(member)) in partners]
-    return pairs if len(pairs) == len(sides.candidate) == len(sides.baseline) else []
+    whole = len(pairs) == len(sides.candidate) == len(sides.baseline) >= statistics.FEWEST_RUNS
+    return pairs if whole else ()
 
 
 def _place(member: Member) -> tuple[str, int] | None:
@@ -92,9 +96,10 @@ def _place(member: Member) -> tuple[str, int] | None:
     return (run.group, run.ordinal) if run else None
 
 
-def _over_runs(
+def judge_runs(
     rule: Rule, figure: Figure, pairs: Sequence[tuple[Member, Member]], n: tuple[int, ...], alpha: float
 ) -> Finding:
+    """The interval over paired runs. It sees what differs between runs, which the requests of one run cannot show."""
     ratios = [figure_ratio(figure, baseline, candidate) for baseline, candidate in pairs]
     limit = round(1 - rule.bound if figure.higher_is_better else 1 + rule.bound, 9)
     if not all(math.isfinite(ratio) for ratio in ratios):

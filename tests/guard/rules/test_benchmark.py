@@ -341,6 +341,30 @@ def test_runs_that_differ_by_more_than_noise_are_in_conflict(folder):
     assert "supersede" in record["needs"]
 
 
+def in_pairs(folder, speeds, n=300):
+    """Runs of both sides in pairs, each pair on a machine of another speed."""
+    for ordinal, speed in enumerate(speeds, start=1):
+
+        def placed(envelope, ordinal=ordinal):
+            envelope["run"] = {"group": "g", "ordinal": ordinal, "of": len(speeds)}
+
+        for role, seed in (("baseline", ordinal), ("candidate", 10 + ordinal)):
+            folder.benchmark(role, folder.seconds(n, seed=seed, scale=speed), name=f"{role}-{ordinal}", change=placed)
+
+
+def test_three_runs_in_pairs_are_compared_pair_by_pair(folder):
+    in_pairs(folder, (1.0, 1.6, 0.7))
+    record = judged(folder, "id: benchmark.ttft_p50, margin: 0.3, min_pass: 400")
+    assert (record["outcome"], record["method"], record["n"]) == ("pass", "repeated_runs", [900, 900])
+    assert record["detail"].endswith("3 runs against 3")
+
+
+def test_runs_too_short_for_a_quantile_of_their_own_are_pooled(folder):
+    in_pairs(folder, (1.0, 1.0, 1.0), n=150)
+    rule = "id: benchmark.ttft_p50, margin: 0.3, min_pass: 400, min_compute: 200"
+    assert judged(folder, rule)["method"] == "bootstrap_ratio"
+
+
 def test_shares_that_differ_by_more_than_noise_are_in_conflict(folder):
     folder.benchmark("candidate", folder.seconds(1000, seed=2), name="one")
     folder.benchmark("candidate", folder.seconds(1000, seed=3), failed=12, name="two")

@@ -55,6 +55,9 @@ MUST_BE_KNOWN = ("service", "stack", "candidate", "revisions", "route", "ledger"
 ONCE = ("rollbackTo", "rollbackReason", "override")
 """What is asked for once: it shows in the decision, and is not asked again by the run after it."""
 
+LARGE = ("policy", "evidence")
+"""Inputs whose problems are reported without their value; the reason names file and line."""
+
 MAX_EVIDENCE_BYTES = 64 * 1024
 
 
@@ -85,7 +88,7 @@ class Release:
         if outcome.decision is not None:
             self._decided[outcome.decision.decision_id] = outcome.decision
         declared = {name: value for name, value in news.items() if name not in ONCE}
-        return CheckResult({**declared, **outcome.fields}, outcome.problems)
+        return CheckResult({**declared, **outcome.fields}, [_briefly(problem) for problem in outcome.problems])
 
     async def diff(self, request: DiffRequest) -> DiffResult:
         changed = [key for key in SEMANTIC_KEYS if request.old_inputs.get(key) != request.news.get(key)]
@@ -178,6 +181,12 @@ class Release:
 
 def _root(context: Context) -> Path:
     return context.root_directory or context.program_directory or Path.cwd()
+
+
+def _briefly(problem: tuple[str, str]) -> tuple[str, str]:
+    """The engine shows the value of a property it is told of: a whole policy would bury the reason."""
+    name, reason = problem
+    return ("" if name in LARGE else name), reason
 
 
 def _unreadable(news: Properties) -> list[tuple[str, str]]:
