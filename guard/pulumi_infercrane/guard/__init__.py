@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pulumi_infercrane.guard.canary import canary_step
     from pulumi_infercrane.guard.decision import Decision, bootstrap, decide, rollback
     from pulumi_infercrane.guard.errors import (
         CanonicalError,
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
         reference_folder,
     )
     from pulumi_infercrane.guard.evidence.identity import evidence_id, revision_digest, seal
+    from pulumi_infercrane.guard.evidence.window import LoadedWindow, load_windows, read_window
     from pulumi_infercrane.guard.ledger import Ledger, LedgerEntry
     from pulumi_infercrane.guard.overrides import Override, override, read_override, sign_override
     from pulumi_infercrane.guard.policy import Policy, load_policy
     from pulumi_infercrane.guard.trust.keys import SigningKey, load_key, new_key
     from pulumi_infercrane.guard.trust.signing import sign_file
+    from pulumi_infercrane.guard.watch import post_promotion
 
 __all__ = [
     "CanonicalError",
@@ -48,6 +51,7 @@ __all__ = [
     "LedgerEntry",
     "LedgerError",
     "LoadedEvidence",
+    "LoadedWindow",
     "Override",
     "OverrideError",
     "Policy",
@@ -55,15 +59,19 @@ __all__ = [
     "SigningKey",
     "TrustError",
     "bootstrap",
+    "canary_step",
     "decide",
     "evidence_id",
     "load_evidence",
     "load_key",
     "load_policy",
+    "load_windows",
     "new_key",
     "newest_end",
     "override",
+    "post_promotion",
     "read_override",
+    "read_window",
     "reference_folder",
     "revision_digest",
     "rollback",
@@ -73,6 +81,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "canary": ("canary_step",),
     "decision": ("Decision", "bootstrap", "decide", "rollback"),
     "errors": (
         "CanonicalError",
@@ -92,11 +101,13 @@ _HOMES = {
         "reference_folder",
     ),
     "evidence.identity": ("evidence_id", "revision_digest", "seal"),
+    "evidence.window": ("LoadedWindow", "load_windows", "read_window"),
     "ledger": ("Ledger", "LedgerEntry"),
     "overrides": ("Override", "override", "read_override", "sign_override"),
     "policy": ("Policy", "load_policy"),
     "trust.keys": ("SigningKey", "load_key", "new_key"),
     "trust.signing": ("sign_file",),
+    "watch": ("post_promotion",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -371,4 +371,8 @@ def _rolled_back(question: Question, pieces: Sequence[Piece]) -> dict[str, Probl
 
 
 def _rolls_back(record: Mapping[str, Any], candidate: str) -> bool:
-    return record.get("decision_type") == "rollback" and record.get("baseline") == candidate
+    """Away from a candidate that was active, or that had a share of the traffic."""
+    kind = (record.get("decision_type"), record.get("action"))
+    if kind == ("canary_step", "rollback"):
+        return record.get("candidate") == candidate
+    return kind[0] == "rollback" and record.get("baseline") == candidate

@@ -36,7 +36,7 @@ SCHEMA = "infercrane.decision/v1"
 GUARD_VERSION = "0.2.0"
 """Goes into every record; raised when the same inputs may give another decision."""
 
-Action = Literal["flip", "keep"]
+Action = Literal["flip", "keep", "advance", "hold", "rollback"]
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,16 @@ class Decision:
 
     @property
     def action(self) -> Action:
-        """`flip` moves the route to `record["candidate"]`; `keep` leaves it alone."""
+        """What Release does.
+
+        `flip` moves the route to `record["candidate"]`; `keep` leaves it alone. In steps: `advance` gives the candidate
+        the next weight, `hold` waits, `rollback` takes the route back.
+        """
         return cast("Action", self.record["action"])
 
     @property
     def decision_type(self) -> str:
-        """`promotion`, `bootstrap`, `rollback` or `override`."""
+        """`promotion`, `bootstrap`, `canary_step`, `post_promotion`, `rollback` or `override`."""
         return str(self.record["decision_type"])
 
     @property
@@ -137,7 +141,7 @@ def decide(
             "change": list(change),
             "change_classes": list(classes_of(change)),
             "required_kinds": list(required),
-            "rules": [_rule_record(one) for one in judged],
+            "rules": [rule_record(one) for one in judged],
             "evidence": [_evidence_record(piece, policy) for piece in admission.pieces],
             "waivers": waiver_records(policy, judged, candidate, question.as_of),
             "notes": list(policy.notes),
@@ -294,7 +298,8 @@ def sealed(record: Mapping[str, Any]) -> Decision:
     return Decision({**present, "decision_id": digest(present)})
 
 
-def _rule_record(judged: Judged) -> dict[str, Any]:
+def rule_record(judged: Judged) -> dict[str, Any]:
+    """One entry of a record's `rules`."""
     rule, finding = judged.rule, judged.finding
     numbers = {name: _number(getattr(finding, name)) for name in ("estimate", "lo", "hi", "limit")}
     record: dict[str, Any] = {

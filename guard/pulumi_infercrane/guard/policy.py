@@ -12,6 +12,7 @@ from pulumi_infercrane.guard.canonical import digest_bytes
 from pulumi_infercrane.guard.change import EVERYTHING, NEEDS, kinds_needed
 from pulumi_infercrane.guard.errors import PolicyError
 from pulumi_infercrane.guard.policy_yaml import Node, read_yaml
+from pulumi_infercrane.guard.rollout import Canary, PostPromotion, read_canary, read_post_promotion
 from pulumi_infercrane.guard.rule import Rule, RuleForm, Settings
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
 from pulumi_infercrane.guard.times import parse_duration, parse_time
@@ -41,6 +42,8 @@ _KEYS = (
     "max_age",
     "waivers",
     "trust",
+    "canary",
+    "post_promotion",
 )
 _RULE_KEYS = ("id", "class", "limit", "margin", "min_pass", "min_compute")
 _SLO_KEYS = ("ttft_s", "tpot_s", "e2e_s")
@@ -80,6 +83,9 @@ class Policy:
     bootstrap: bool = False
     waivers: tuple[Waiver, ...] = ()
     trust: Trust | None = None
+    canary: Canary | None = None
+    """None: a candidate takes over at once."""
+    post_promotion: PostPromotion = field(default_factory=PostPromotion)
     notes: tuple[str, ...] = field(default=())
 
     def required_kinds(self, stack: str, classes: Collection[str] = ()) -> tuple[str, ...]:
@@ -148,9 +154,15 @@ def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
         bootstrap="bootstrap" in fields and fields["bootstrap"].boolean(),
         waivers=_waivers(fields, {rule.id for rule in rules} | set(known_kinds())),
         trust=read_trust(fields["trust"]) if "trust" in fields else None,
+        canary=read_canary(fields["canary"]) if "canary" in fields else None,
+        post_promotion=_post_promotion(fields),
         notes=_lowered("min_duration_s", min_duration, DEFAULT_MIN_DURATION_S)
         + _lowered("min_soak_s", min_soak, DEFAULT_MIN_SOAK_S),
     )
+
+
+def _post_promotion(fields: Mapping[str, Node]) -> PostPromotion:
+    return read_post_promotion(fields["post_promotion"]) if "post_promotion" in fields else PostPromotion()
 
 
 def _alpha(fields: Mapping[str, Node]) -> float:

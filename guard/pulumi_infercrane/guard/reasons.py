@@ -14,7 +14,15 @@ GATES: dict[str, tuple[str, ...]] = {
     "values": ("bad_value", "unit_suspect", "counters_disagree", "inconsistent"),
     "binding": ("binding_missing", "binding_mismatch", "binding_conflict", "subject_changed"),
     "freshness": ("stale", "stale_baseline", "clock"),
-    "completeness": ("truncated", "no_evidence", "evidence_withdrawn", "cost_incomplete", "no_scores", "degenerate"),
+    "completeness": (
+        "truncated",
+        "no_evidence",
+        "no_traffic",
+        "evidence_withdrawn",
+        "cost_incomplete",
+        "no_scores",
+        "degenerate",
+    ),
     "comparability": (
         "not_comparable",
         "client_saturated",

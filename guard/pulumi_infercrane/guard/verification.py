@@ -10,24 +10,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pulumi_infercrane.guard.canary import CANARY_STEP, canary_step
 from pulumi_infercrane.guard.decision import Decision, bootstrap, decide, rollback
 from pulumi_infercrane.guard.errors import GuardError
 from pulumi_infercrane.guard.evidence.folder import EvidenceReference, EvidenceSet, load_evidence, reference_folder
+from pulumi_infercrane.guard.evidence.window import LoadedWindow, load_windows, reference_windows
 from pulumi_infercrane.guard.ledger import Ledger, LedgerEntry
 from pulumi_infercrane.guard.overrides import override, override_from
 from pulumi_infercrane.guard.policy import Policy
+from pulumi_infercrane.guard.watch import POST_PROMOTION, post_promotion
 
 
 @dataclass(frozen=True)
 class Archive:
-    """The evidence of a folder, unread: paths of its envelopes by their sha256."""
+    """The evidence and the windows of folders, unread: paths of their files by sha256."""
 
     root: Path
     paths: Mapping[str, Sequence[str]]
+    windows: Mapping[str, Path] = field(default_factory=dict)
 
     def holds(self, record: Mapping[str, Any]) -> bool:
-        """Whether every piece a record saw is still there."""
-        return all(entry["sha256"] in self.paths for entry in record["evidence"])
+        """Whether every piece and every window a record saw is still there."""
+        pieces_there = all(entry["sha256"] in self.paths for entry in record["evidence"])
+        return pieces_there and _window_names(record) <= self.windows.keys()
 
     def read(self, record: Mapping[str, Any]) -> EvidenceSet:
         """The pieces a record saw, as far as they are still there."""
@@ -35,17 +40,22 @@ class Archive:
         found = [EvidenceReference(path, sha256) for sha256 in wanted for path in self.paths.get(sha256, ())]
         return load_evidence(self.root, found)
 
+    def read_windows(self, record: Mapping[str, Any]) -> tuple[LoadedWindow, ...]:
+        """The windows a record saw, as far as they are still there."""
+        names = sorted(_window_names(record) & self.windows.keys())
+        return load_windows([self.windows[name] for name in names])
 
-def archive_of(root: Path) -> Archive:
-    """Find the envelopes below a folder.
+
+def archive_of(root: Path, windows: Path | None = None) -> Archive:
+    """Find the envelopes below a folder, and the windows below another.
 
     Raises:
-        EvidenceError: when the folder or an envelope cannot be read.
+        EvidenceError: when a folder, an envelope or a window cannot be read.
     """
     paths: dict[str, list[str]] = {}
     for reference in reference_folder(root):
         paths.setdefault(reference.sha256, []).append(reference.path)
-    return Archive(root, paths)
+    return Archive(root, paths, reference_windows(windows) if windows else {})
 
 
 @dataclass(frozen=True)
@@ -65,12 +75,16 @@ class Past:
 
 
 def recompute(
-    record: Mapping[str, Any], policy: Policy, evidence: EvidenceSet, history: Sequence[Mapping[str, Any]] = ()
+    record: Mapping[str, Any],
+    policy: Policy,
+    evidence: EvidenceSet,
+    history: Sequence[Mapping[str, Any]] = (),
+    windows: Sequence[LoadedWindow] = (),
 ) -> Decision:
-    """The decision that the recorded inputs give now. `evidence` may hold more than the record saw.
+    """The decision that the recorded inputs give now. `evidence` and `windows` may hold more than the record saw.
 
     Raises:
-        GuardError: when evidence or an earlier decision it names is not at hand, or its type is not known.
+        GuardError: when evidence, a window or an earlier decision it names is not at hand, or its type is not known.
     """
     common = {name: record[name] for name in ("service", "stack", "as_of")}
     common["previous_decision_id"] = record.get("prev_decision_id", "")
@@ -80,6 +94,8 @@ def recompute(
         return _rollback_again(record, common)
     if record["decision_type"] == "override":
         return override(policy, override_from(record.get("override")), active=record["baseline"], **common)
+    if record["decision_type"] in (CANARY_STEP, POST_PROMOTION):
+        return _on_traffic(record, policy, _named(record["history"], history), windows_of(record, windows), common)
     if record["decision_type"] != "promotion":
         raise GuardError(f"decisions of type {record['decision_type']!r} are not known to this version")
     return decide(
@@ -90,6 +106,47 @@ def recompute(
         history=_named(record["history"], history),
         **common,
     )
+
+
+def _on_traffic(
+    record: Mapping[str, Any],
+    policy: Policy,
+    history: Sequence[Mapping[str, Any]],
+    windows: Sequence[LoadedWindow],
+    common: Mapping[str, Any],
+) -> Decision:
+    if record["decision_type"] == CANARY_STEP:
+        step = {"weight": record["step"]["weight"], "started_at": record["step"]["started_at"], "history": history}
+        return canary_step(
+            policy, windows, candidate=record["candidate"], baseline=record["baseline"], **step, **common
+        )
+    promoted = next(one for one in history if one["decision_id"] == record["promoted"])
+    return post_promotion(
+        policy,
+        windows,
+        promoted,
+        as_of=record["as_of"],
+        started_at=record["started_at"],
+        history=history,
+        previous_decision_id=common["previous_decision_id"],
+    )
+
+
+def windows_of(record: Mapping[str, Any], windows: Sequence[LoadedWindow]) -> list[LoadedWindow]:
+    """The windows a record saw, and those its frozen baseline comes from.
+
+    Raises:
+        GuardError: when one of them is not there, or not as it was.
+    """
+    wanted = _window_names(record)
+    missing = sorted(wanted - {loaded.sha256 for loaded in windows})
+    if missing:
+        raise GuardError(f"window {missing[0][:19]}… is gone or was changed ({len(missing)} of them)")
+    return [loaded for loaded in windows if loaded.sha256 in wanted]
+
+
+def _window_names(record: Mapping[str, Any]) -> set[str]:
+    return {entry["sha256"] for entry in record.get("windows", ())} | set(record.get("frozen", ()))
 
 
 def _rollback_again(record: Mapping[str, Any], common: Mapping[str, Any]) -> Decision:

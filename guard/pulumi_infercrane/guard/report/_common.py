@@ -11,13 +11,20 @@ from pulumi_infercrane.guard.report import Context
 NOTHING = "-"
 LEFT_OUT = "… and {} more: see the decision record"
 
-_HEADLINES = {
+_HEADLINES = {  # by verdict, or by action where traffic is decided on
     ("promotion", "promote"): "PROMOTE: the candidate may take over",
     ("promotion", "reject"): "REJECT: the active revision keeps serving",
     ("promotion", "insufficient_evidence"): "INSUFFICIENT EVIDENCE: the active revision keeps serving",
     ("bootstrap", "promote"): "BOOTSTRAP: the first revision of this service may serve",
     ("rollback", "promote"): "ROLLBACK: an earlier revision may take over again",
     ("override", "promote"): "OVERRIDE: the target takes over by order, without evidence",
+    ("canary_step", "advance"): "ADVANCE: the candidate may have the next share of the traffic",
+    ("canary_step", "flip"): "FLIP: the candidate may take over",
+    ("canary_step", "hold"): "HOLD: the candidate gets no more traffic yet",
+    ("canary_step", "rollback"): "ROLLBACK: the candidate gets no more traffic, the active revision all of it",
+    ("post_promotion", "hold"): "HOLD: the watch goes on",
+    ("post_promotion", "keep"): "KEEP: the watch ends, the new revision stays",
+    ("post_promotion", "rollback"): "ROLLBACK: the revision that served before takes over again",
 }
 _WEIGHT = {"fail": 0, "unknown": 1, "waived": 2, "not_applicable": 4}
 _PASSED = 3
@@ -98,8 +105,14 @@ def _row(rule: Mapping[str, Any]) -> Row:
 
 def headline(record: Mapping[str, Any]) -> str:
     """`REJECT: the active revision keeps serving`."""
-    kind = (record["decision_type"], record["verdict"])
-    return _HEADLINES.get(kind) or one_line(f"{record['decision_type']}: {record['verdict']}")
+    kind, verdict = record["decision_type"], record["verdict"]
+    known = _HEADLINES.get((kind, verdict)) or _HEADLINES.get((kind, record["action"]))
+    return known or one_line(f"{kind}: {verdict}")
+
+
+def baseline_role(record: Mapping[str, Any]) -> str:
+    """What the baseline is at the time of the decision: `active`, or `previous` once the candidate took over."""
+    return "previous" if record["decision_type"] == "post_promotion" else "active"
 
 
 def reasons(record: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from pulumi_infercrane.guard.report import RECORD_ALONE, Context
 from pulumi_infercrane.guard.report._common import (
     NOTHING,
     Row,
+    baseline_role,
     headline,
     kinds_without_evidence,
     reasons,
@@ -54,7 +55,7 @@ def _head(record: Mapping[str, Any]) -> str:
         "service": record["service"],
         "stack": record["stack"],
         "candidate": short(record["candidate"]),
-        "active": short(record["baseline"]) if "baseline" in record else "",
+        baseline_role(record): short(record["baseline"]) if "baseline" in record else "",
         "changed": ", ".join(record.get("change", ())),
         "as of": record["as_of"],
     }

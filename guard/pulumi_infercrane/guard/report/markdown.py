@@ -8,6 +8,7 @@ from pulumi_infercrane.guard.printable import clipped, one_line, short
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
 from pulumi_infercrane.guard.report._common import (
     Row,
+    baseline_role,
     fitting,
     headline,
     kinds_without_evidence,
@@ -47,7 +48,7 @@ def page(record: Mapping[str, Any], context: Context, most_bytes: int) -> str:
 
 
 def _head(record: Mapping[str, Any]) -> list[str]:
-    baseline = f" against active {code(short(record['baseline']))}" if "baseline" in record else ""
+    baseline = f" against {baseline_role(record)} {code(short(record['baseline']))}" if "baseline" in record else ""
     about = f"service {code(record['service'])}, stack {code(record['stack'])}, as of {code(record['as_of'])}"
     return [
         f"### {_SIGNS.get(record['verdict'], '')} {_inert(headline(record))}",

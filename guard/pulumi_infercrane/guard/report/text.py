@@ -5,14 +5,24 @@ from typing import Any
 
 from pulumi_infercrane.guard.printable import one_line, short
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
-from pulumi_infercrane.guard.report._common import Row, headline, reasons, rows
+from pulumi_infercrane.guard.report._common import Row, baseline_role, headline, reasons, rows
+from pulumi_infercrane.guard.report._traffic import route, windows
 
 _COLUMNS = ("rule", "", "estimate", "[lo, hi]", "limit", "n", "outcome")
 
 
 def render(record: Mapping[str, Any], context: Context = RECORD_ALONE) -> str:
     """The text of one decision record, without a final newline."""
-    blocks = (_head(record), _because(record), _rules(record), _waivers(record), _evidence(record), _foot(record))
+    blocks = (
+        _head(record),
+        route(record),
+        _because(record),
+        _rules(record),
+        _waivers(record),
+        _evidence(record),
+        windows(record),
+        _foot(record),
+    )
     parts = ["\n".join(lines) for block in blocks if (lines := list(block))]
     if context.evidence and context.evidence.problem_lines:
         parts.append(problems(context.evidence.problem_lines))
@@ -27,7 +37,9 @@ def _head(record: Mapping[str, Any]) -> Iterator[str]:
 
 def _baseline(record: Mapping[str, Any]) -> str:
     change = f" · changed: {', '.join(record['change'])}" if record.get("change") else ""
-    return one_line(f" · active {short(record['baseline'])}{change}") if "baseline" in record else ""
+    if "baseline" not in record:
+        return ""
+    return one_line(f" · {baseline_role(record)} {short(record['baseline'])}{change}")
 
 
 def _because(record: Mapping[str, Any]) -> Iterator[str]:

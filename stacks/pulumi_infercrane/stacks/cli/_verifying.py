@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pulumi_infercrane.guard import EvidenceSet, GuardError, Ledger, LedgerError, Policy
+from pulumi_infercrane.guard import GuardError, Ledger, LedgerError, Policy
 from pulumi_infercrane.guard.canonical import canonical_bytes
 from pulumi_infercrane.guard.printable import one_line, short
 from pulumi_infercrane.guard.verification import Archive, Past, differences, recompute
@@ -73,12 +73,12 @@ class Verified:
 
 
 def verify_record(
-    record: Mapping[str, Any], policy: Policy, evidence: EvidenceSet, history: Sequence[Mapping[str, Any]]
+    record: Mapping[str, Any], policy: Policy, archive: Archive, history: Sequence[Mapping[str, Any]]
 ) -> Checked:
     """The decision computed again and compared byte by byte."""
     name = record["decision_id"]
     try:
-        again = recompute(record, policy, evidence, history)
+        again = recompute(record, policy, archive.read(record), history, archive.read_windows(record))
     except GuardError as error:
         return Checked(name, "impossible", str(error))
     if canonical_bytes(record) == again.canonical:
@@ -103,4 +103,4 @@ def _verify_entry(record: Mapping[str, Any], policy: Policy, archive: Archive, p
         return Checked(record["decision_id"], "not_computed", "it was made with another policy")
     if not archive.holds(record):
         return Checked(record["decision_id"], "not_computed", "its evidence is not here")
-    return verify_record(record, policy, archive.read(record), past.read(record))
+    return verify_record(record, policy, archive, past.read(record))

@@ -23,7 +23,7 @@ from pulumi_infercrane.guard.report import RECORD_ALONE
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.guard.times import format_time
 from pulumi_infercrane.guard.verification import archive_of
-from pulumi_infercrane.stacks.cli import _guard_import, _guard_noise, _guard_trust
+from pulumi_infercrane.stacks.cli import _guard_import, _guard_noise, _guard_traffic, _guard_trust
 from pulumi_infercrane.stacks.cli._common import print_json
 from pulumi_infercrane.stacks.cli._reports import (
     Wanted,
@@ -49,7 +49,7 @@ def command() -> None:
     """Judge evidence files against a policy, offline.
 
     \b
-    Exit codes of check: 0 promote, 3 reject, 4 insufficient evidence, 2 unusable input, 1 internal error.
+    Exit codes of a verdict: 0 promote, 3 reject, 4 insufficient evidence, 2 unusable input, 1 internal error.
 
     \b
     Example:
@@ -61,6 +61,8 @@ command.add_command(_guard_trust.sign)
 command.add_command(_guard_trust.keygen)
 command.add_command(_guard_noise.noise)
 command.add_command(_guard_import.command)
+command.add_command(_guard_traffic.canary)
+command.add_command(_guard_traffic.watch)
 
 
 @command.command("check")
@@ -138,9 +140,12 @@ def explain(file: Path, reports: tuple[Wanted, ...], as_json: bool) -> None:
 @click.option("--evidence", "folder", type=_Folder, required=True, help="Folder with the evidence that was judged.")
 @click.option("--policy", "policy_file", type=_File, required=True, help="Policy file that was used.")
 @click.option("--ledger", type=_File, help="Ledger with earlier decisions the record names.")
+@click.option("--windows", type=_Folder, help="Folder with the *.window.json that decisions on traffic saw.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 @unusable_input
-def verify(file: Path, folder: Path, policy_file: Path, ledger: Path | None, as_json: bool) -> None:
+def verify(
+    file: Path, folder: Path, policy_file: Path, ledger: Path | None, windows: Path | None, as_json: bool
+) -> None:
     """Compute a decision again and compare it byte by byte: exit 0 when equal, 1 when not.
 
     FILE is a decision record, or a whole ledger: then its chain is checked too, and every decision that was made
@@ -150,12 +155,12 @@ def verify(file: Path, folder: Path, policy_file: Path, ledger: Path | None, as_
     Example:
       infercrane guard verify decision.json --evidence evidence/ --policy policy.yaml
     """
-    policy, archive = _policy(policy_file), archive_of(folder)
+    policy, archive = _policy(policy_file), archive_of(folder, windows)
     if _is_ledger(file):
         verified = verify_ledger(file, policy, archive)
     else:
         record = _record(file)
-        verified = Verified((verify_record(record, policy, archive.read(record), _history(ledger)),))
+        verified = Verified((verify_record(record, policy, archive, _history(ledger)),))
     if as_json:
         print_json(verified.document())
     else:

@@ -1,0 +1,375 @@
+"""Traffic windows (`infercrane.window/v1`): what a router counted for every revision behind one route, side by side.
+
+One JSON object a file, written when the window closes. It is no evidence of the five kinds: nobody sent these requests
+to measure something, and both revisions answered them at the same time.
+"""
+
+import math
+import os
+import stat
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pulumi_infercrane.guard.canonical import digest_bytes
+from pulumi_infercrane.guard.errors import EvidenceError
+from pulumi_infercrane.guard.evidence.fields import bad, count, field, number
+from pulumi_infercrane.guard.evidence.records import Benchmark, Column, Requests
+from pulumi_infercrane.guard.reasons import Inadmissible, Problem
+from pulumi_infercrane.guard.strict_json import parse
+from pulumi_infercrane.guard.times import parse_time
+
+SCHEMA = "infercrane.window/v1"
+SUFFIX = ".window.json"
+VERSIONS = ("0.1",)
+MAX_BYTES = 64 * 1024 * 1024
+MAX_BINDINGS = 100
+LONGEST_S = 86400.0
+"""A figure beyond a day is no measurement."""
+
+ERROR_CLASSES = (
+    "connect_failed",
+    "error_event",
+    "first_byte_timeout",
+    "http_error",
+    "idle_timeout",
+    "upstream_closed",
+    "upstream_protocol",
+)
+"""How a model fails; `http_error` is a status from 500. Streams that ended early are counted in `cut_streams` alone."""
+
+_FIGURES = ("ttft_s", "tpot_s", "e2e_s")
+_WINDOW_KEYS = {
+    "schema",
+    "tool_version",
+    "service",
+    "decision_id",
+    "generation",
+    "started_at",
+    "ended_at",
+    "bindings",
+}
+_BINDING_KEYS = {
+    "revision",
+    "weight",
+    "attempted",
+    "completed",
+    "failed_by_class",
+    "cut_streams",
+    "client_faults",
+    "client_cancelled",
+    "unobserved",
+    "restarts",
+    *_FIGURES,
+}
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """A histogram: `counts[i]` values are at most `edges[i]` seconds, the last count lies beyond every edge."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    def beyond(self, edge: float) -> int | None:
+        """Values above an edge; None when it is none of the edges."""
+        return sum(self.counts[self.edges.index(edge) + 1 :]) if edge in self.edges else None
+
+
+Values: TypeAlias = "Column | Buckets"
+"""A value for every completed request, NaN for one that has none; or buckets."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What one revision was asked and answered in a window. `weight` is its share of the route in percent."""
+
+    revision: str
+    weight: int
+    attempted: int
+    """Everything bound to this revision: all the counts below together."""
+    completed: int
+    failed_by_class: Mapping[str, int]
+    cut_streams: int
+    client_faults: Mapping[str, int]
+    """By status, `400` to `499`: the client's doing, no failure of the model."""
+    client_cancelled: int
+    unobserved: int
+    """Requests of which the router cannot say how they ended."""
+    restarts: int
+    """Of all replicas of this revision."""
+    figures: Mapping[str, Values]
+    """By `ttft_s`, `tpot_s`, `e2e_s`; what the router does not know is left out."""
+
+    @property
+    def failed(self) -> int:
+        return sum(self.failed_by_class.values()) + self.cut_streams
+
+    @property
+    def judged(self) -> int:
+        """Requests that say something about the model."""
+        return self.completed + self.failed
+
+    def late(self, slo: Mapping[str, float]) -> int | None:
+        """Completed requests beyond any objective; None when the figures cannot say."""
+        figures = [self.figures.get(name) for name in slo]
+        columns = [figure for figure in figures if isinstance(figure, array)]
+        if len(columns) == len(slo):
+            rows = zip(*columns, strict=True)
+            return sum(any(v > most for v, most in zip(row, slo.values(), strict=True)) for row in rows)
+        only = figures[0] if len(figures) == 1 else None
+        return only.beyond(next(iter(slo.values()))) if isinstance(only, Buckets) else None
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window of one route. Nothing in it is from before `started` or after `ended`."""
+
+    service: str
+    started: datetime
+    ended: datetime
+    generations: tuple[int, int]
+    """Of the route table when the window opened and when it closed."""
+    bindings: Mapping[str, Binding]
+    """By revision digest."""
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended - self.started).total_seconds()
+
+
+@dataclass(frozen=True)
+class LoadedWindow:
+    """A window file as it was found: read, or with the problem that keeps it from being read."""
+
+    sha256: str
+    """`sha256:…` of its bytes."""
+    window: Window | None = None
+    problem: Problem | None = None
+
+
+def load_windows(paths: Iterable[Path]) -> tuple[LoadedWindow, ...]:
+    """Windows from files, and from `*.window.json` anywhere below folders.
+
+    Raises:
+        EvidenceError: when a file or folder cannot be read. Bad content is no error but a problem of its window.
+    """
+    files = [file for path in paths for file in _files(path)]
+    return tuple(read_window(_bytes(file)) for file in files)
+
+
+def reference_windows(folder: Path) -> dict[str, Path]:
+    """Paths of the window files below a folder by `sha256:…`, without reading what they say.
+
+    Raises:
+        EvidenceError: when a file or the folder cannot be read.
+    """
+    return {digest_bytes(_bytes(file)): file for file in _files(folder)}
+
+
+def read_window(data: bytes) -> LoadedWindow:
+    """The window in the bytes of one file."""
+    sha256 = digest_bytes(data)
+    try:
+        return LoadedWindow(sha256, window=_window(parse(data, max_bytes=MAX_BYTES)))
+    except Inadmissible as error:
+        return LoadedWindow(sha256, problem=error.problem)
+
+
+def benchmark_of(bindings: Sequence[Binding], slo: Mapping[str, float]) -> Benchmark:
+    """What one revision did in several windows, as the rules for benchmarks judge it.
+
+    Attempted are the requests a model could answer: what clients did wrong or gave up neither fails nor dilutes. Where
+    every window has values and not buckets, every request is kept; `good` is known where all windows can tell.
+    """
+    late = [binding.late(slo) if slo else None for binding in bindings]
+    known = [one for one in late if one is not None]
+    completed = sum(binding.completed for binding in bindings)
+    return Benchmark(
+        attempted=sum(binding.judged for binding in bindings),
+        failed=sum(binding.failed for binding in bindings),
+        errors=_errors(bindings),
+        load_model="open",
+        requests=_requests(bindings),
+        good=completed - sum(known) if bindings and len(known) == len(bindings) else None,
+        slo=dict(slo),
+    )
+
+
+def _errors(bindings: Sequence[Binding]) -> dict[str, int]:
+    errors: Counter[str] = Counter()
+    for binding in bindings:
+        errors.update({**binding.failed_by_class, "cut_stream": binding.cut_streams})
+    return {name: n for name, n in sorted(errors.items()) if n}
+
+
+def _requests(bindings: Sequence[Binding]) -> Requests | None:
+    """Completed requests first, then one row without figures for each failed one."""
+    failed = sum(binding.failed for binding in bindings)
+    columns = {name: array("d") for name in _FIGURES}
+    for binding in bindings:
+        for name, column in columns.items():
+            figure = binding.figures.get(name) or _nothing(binding.completed)
+            if isinstance(figure, Buckets):
+                return None
+            column.extend(figure)
+    completed = len(columns["e2e_s"])
+    for column in columns.values():
+        column.extend(_nothing(failed))
+    ok = b"\1" * completed + b"\0" * failed
+    return Requests(ok, **columns, in_tokens=_nothing(len(ok)), out_tokens=_nothing(len(ok)))
+
+
+def _nothing(n: int) -> Column:
+    return array("d", [math.nan]) * n
+
+
+# --- files ------------------------------------------------------------------------------------------------------
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = [Path(folder, name) for folder, _, names in os.walk(path, onerror=_unreadable) for name in names]
+    return sorted(file for file in found if file.name.endswith(SUFFIX))
+
+
+def _unreadable(error: OSError) -> None:
+    raise EvidenceError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+
+def _bytes(file: Path) -> bytes:
+    """One byte more than is read at most tells a file that is too big."""
+    try:
+        with file.open("rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise EvidenceError(f"{file}: cannot be read: not a regular file")
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise EvidenceError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+# --- fields -----------------------------------------------------------------------------------------------------
+
+
+def _window(value: Any) -> Window:
+    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+        raise Inadmissible("schema_unknown", f"the schema is not {SCHEMA}")
+    version = field(value, "tool_version", str, "")
+    if version not in VERSIONS:
+        raise Inadmissible("version_unknown", f"{SCHEMA} of version {version}; known is {', '.join(VERSIONS)}")
+    _only(value, _WINDOW_KEYS, "window")
+    started, ended = (_time(value, name) for name in ("started_at", "ended_at"))
+    if ended <= started:
+        raise Inadmissible("clock", "the window does not end after it starts")
+    generation = field(value, "generation", dict, "")
+    _only(generation, {"opened", "closed"}, "generation")
+    return Window(
+        service=field(value, "service", str, ""),
+        started=started,
+        ended=ended,
+        generations=(count(generation, "opened", "generation"), count(generation, "closed", "generation")),
+        bindings=_bindings(field(value, "bindings", list, "")),
+    )
+
+
+def _bindings(values: list[Any]) -> dict[str, Binding]:
+    if not 1 <= len(values) <= MAX_BINDINGS:
+        raise bad("bindings", f"{len(values)} of them, 1 to {MAX_BINDINGS} are read")
+    bindings = [_binding(value, f"bindings[{index}]") for index, value in enumerate(values)]
+    if len({binding.revision for binding in bindings}) < len(bindings):
+        raise Inadmissible("inconsistent", "a revision is bound twice")
+    if sum(binding.weight for binding in bindings) != 100:
+        raise Inadmissible("inconsistent", "the weights do not add up to 100")
+    return {binding.revision: binding for binding in bindings}
+
+
+def _binding(value: Any, where: str) -> Binding:
+    if not isinstance(value, dict):
+        raise bad(where, "an object was expected")
+    _only(value, _BINDING_KEYS, where)
+    completed = count(value, "completed", where)
+    binding = Binding(
+        revision=field(value, "revision", str, where),
+        weight=count(value, "weight", where),
+        attempted=count(value, "attempted", where),
+        completed=completed,
+        failed_by_class=_counts(value, "failed_by_class", frozenset(ERROR_CLASSES), where),
+        cut_streams=count(value, "cut_streams", where),
+        client_faults=_counts(value, "client_faults", _CLIENT_STATUSES, where),
+        client_cancelled=count(value, "client_cancelled", where),
+        unobserved=count(value, "unobserved", where),
+        restarts=count(value, "restarts", where),
+        figures={name: _figure(value[name], completed, f"{where}.{name}") for name in _FIGURES if name in value},
+    )
+    _check_sum(binding, where)
+    return binding
+
+
+_CLIENT_STATUSES = frozenset(str(status) for status in range(400, 500))
+
+
+def _check_sum(binding: Binding, where: str) -> None:
+    faults = sum(binding.client_faults.values())
+    parts = binding.judged + faults + binding.client_cancelled + binding.unobserved
+    if parts != binding.attempted:
+        text = f"{where}: {binding.attempted} requests were attempted, but {parts} are accounted for"
+        raise Inadmissible("counters_disagree", text)
+
+
+def _counts(mapping: Mapping[str, Any], name: str, known: frozenset[str], where: str) -> dict[str, int]:
+    counts = field(mapping, name, dict, where)
+    _only(counts, known, f"{where}.{name}")
+    return {key: count(counts, key, f"{where}.{name}") for key in counts}
+
+
+def _figure(value: Any, completed: int, where: str) -> Values:
+    figure = _buckets(value, where) if isinstance(value, dict) else _column(value, where)
+    size = sum(figure.counts) if isinstance(figure, Buckets) else len(figure)
+    if size > completed or (isinstance(figure, array) and size < completed):
+        raise Inadmissible("counters_disagree", f"{where}: {size} values for {completed} completed requests")
+    return figure
+
+
+def _column(value: Any, where: str) -> Column:
+    if not isinstance(value, list):
+        raise bad(where, "a list, or an object with edges and counts, was expected")
+    column = array("d")
+    for index, one in enumerate(value):
+        column.append(math.nan if one is None else _seconds({"value": one}, f"{where}[{index}]"))
+    return column
+
+
+def _seconds(mapping: Mapping[str, Any], where: str) -> float:
+    seconds = number(mapping, "value", where)
+    if not 0 < seconds <= LONGEST_S:
+        raise bad(where, f"{seconds:g} is no duration in seconds")
+    return seconds
+
+
+def _buckets(value: Mapping[str, Any], where: str) -> Buckets:
+    _only(value, {"edges", "counts"}, where)
+    edges = tuple(_seconds({"value": edge}, f"{where}.edges") for edge in field(value, "edges", list, where))
+    counts = tuple(count({"count": one}, "count", where) for one in field(value, "counts", list, where))
+    if not edges or list(edges) != sorted(set(edges)):
+        raise bad(where, "edges must be there, and rise")
+    if len(counts) != len(edges) + 1:
+        raise bad(where, "there must be one count more than edges: for what lies beyond the last")
+    return Buckets(edges, counts)
+
+
+def _only(mapping: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    unknown = sorted(mapping.keys() - set(known))
+    if unknown:
+        raise Inadmissible("schema_unknown", f"{where}: unknown field {unknown[0]!r}")
+
+
+def _time(mapping: Mapping[str, Any], name: str) -> datetime:
+    try:
+        return parse_time(field(mapping, name, str, ""))
+    except ValueError as error:
+        raise bad("", f"{name}: {error}") from error

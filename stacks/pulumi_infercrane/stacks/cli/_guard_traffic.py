@@ -1,0 +1,194 @@
+"""`infercrane guard canary` and `infercrane guard watch`: decisions on the windows a router wrote."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from pulumi_infercrane.guard import (
+    Decision,
+    GuardError,
+    Ledger,
+    Policy,
+    canary_step,
+    load_policy,
+    load_windows,
+    post_promotion,
+)
+from pulumi_infercrane.guard.report import text
+from pulumi_infercrane.guard.times import format_time
+from pulumi_infercrane.stacks.cli._unusable import unusable_input
+from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
+
+_File = click.Path(dir_okay=False, path_type=Path)
+_Existing = click.Path(exists=True, dir_okay=False, path_type=Path)
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _options(command: _Command) -> _Command:
+    """What both commands take."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print the decision record instead of the report."),
+        click.option("--record", is_flag=True, help="Append the decision to the ledger: looks are counted there."),
+        click.option("--as-of", help="Time of the decision, like 2026-11-30T05:00:00Z; default: now."),
+        click.option("--started-at", help="Since when the route carries this weight; default: what the ledger says."),
+        click.option("--stack", default="default", show_default=True, help="Stack the route belongs to."),
+        click.option("--service", help="Service; default: the policy's."),
+        click.option("--ledger", type=_File, required=True, help="Ledger with earlier decisions."),
+        click.option("--policy", "policy_file", type=_Existing, required=True, help="Policy file."),
+        click.argument("windows", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="WINDOWS..."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("canary")
+@_options
+@click.option("--candidate", help="Revision digest; default: what the ledger says.")
+@click.option("--baseline", help="Revision digest; default: what the ledger says.")
+@click.option(
+    "--weight", type=click.IntRange(1, 99), help="Percent of the candidate now; default: what the ledger says."
+)
+@unusable_input
+def canary(
+    windows: tuple[Path, ...],
+    policy_file: Path,
+    ledger: Path,
+    service: str | None,
+    stack: str,
+    started_at: str | None,
+    as_of: str | None,
+    record: bool,
+    as_json: bool,
+    candidate: str | None,
+    baseline: str | None,
+    weight: int | None,
+) -> None:
+    """Decide what becomes of a canary step: advance, flip, hold, or rollback.
+
+    WINDOWS are infercrane.window/v1 files, or folders with *.window.json: give all since the step began. The ledger
+    tells which step that is, after a promotion or the step before.
+
+    \b
+    Example:
+      infercrane guard canary windows/ --policy policy.yaml --ledger ledger.jsonl --record
+    """
+    policy, past = _load_policy(policy_file), _Past.of(ledger, stack)
+    name = service or policy.service or "default"
+    step = past.step(policy, name)
+    decision = canary_step(
+        policy,
+        load_windows(windows),
+        service=name,
+        stack=stack,
+        candidate=candidate or str(_known(step, "candidate")),
+        baseline=baseline or str(_known(step, "baseline")),
+        weight=weight or int(_known(step, "weight")),
+        started_at=started_at or str(_known(step, "started_at")),
+        as_of=as_of or _now(),
+        history=past.records,
+        previous_decision_id=past.newest_id,
+    )
+    _finish(decision, Ledger(ledger) if record else None, as_json)
+
+
+@click.command("watch")
+@_options
+@unusable_input
+def watch(
+    windows: tuple[Path, ...],
+    policy_file: Path,
+    ledger: Path,
+    service: str | None,
+    stack: str,
+    started_at: str | None,
+    as_of: str | None,
+    record: bool,
+    as_json: bool,
+) -> None:
+    """Decide how a revision does that took over: keep it, hold the way back open, or roll back.
+
+    WINDOWS are infercrane.window/v1 files, or folders with *.window.json: give all since the flip, and those of the
+    canary step that ended in it, which are the frozen baseline. The newest flip of the ledger is what is watched.
+
+    \b
+    Example:
+      infercrane guard watch windows/ --policy policy.yaml --ledger ledger.jsonl --record
+    """
+    policy, past = _load_policy(policy_file), _Past.of(ledger, stack)
+    decision = post_promotion(
+        policy,
+        load_windows(windows),
+        past.newest_flip(service or policy.service or "default"),
+        started_at=started_at or "",
+        as_of=as_of or _now(),
+        history=past.records,
+        previous_decision_id=past.newest_id,
+    )
+    _finish(decision, Ledger(ledger) if record else None, as_json)
+
+
+@dataclass(frozen=True)
+class _Past:
+    """The decisions of a ledger, in order."""
+
+    ledger: Path
+    stack: str
+    records: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, ledger: Path, stack: str) -> "_Past":
+        return cls(ledger, stack, [entry.decision for entry in Ledger(ledger).entries()])
+
+    @property
+    def newest_id(self) -> str:
+        return str(self.records[-1]["decision_id"]) if self.records else ""
+
+    def newest_flip(self, service: str) -> Mapping[str, Any]:
+        """The decision that let the active revision take over."""
+        flips = [record for record in self._about(service) if record["action"] == "flip"]
+        if not flips:
+            raise GuardError(f"{self.ledger}: no decision in it moved the route of service {service!r}")
+        return flips[-1]
+
+    def step(self, policy: Policy, service: str) -> Mapping[str, Any]:
+        """Which step the newest decision leaves the route in, as far as it says."""
+        newest = next(reversed(self._about(service)), None)
+        if newest is None or policy.canary is None:
+            return {}
+        known = {name: newest.get(name, "") for name in ("candidate", "baseline")}
+        if newest["decision_type"] == "promotion" and newest["verdict"] == "promote":
+            return known | {"weight": policy.canary.steps[0], "started_at": newest["as_of"]}
+        if newest["decision_type"] != "canary_step" or newest["action"] not in ("advance", "hold"):
+            return {}
+        weight, before = newest["weights"][newest["candidate"]], newest["step"]
+        started_at = before["started_at"] if weight == before["weight"] else newest["as_of"]
+        return known | {"weight": weight, "started_at": started_at}
+
+    def _about(self, service: str) -> list[Mapping[str, Any]]:
+        return [one for one in self.records if (one["service"], one["stack"]) == (service, self.stack)]
+
+
+def _known(step: Mapping[str, Any], name: str) -> Any:
+    if not step.get(name):
+        raise GuardError(f"the ledger does not say which step the route is in: give --{name.replace('_', '-')}")
+    return step[name]
+
+
+def _load_policy(file: Path) -> Policy:
+    return load_policy(file.read_bytes(), source=str(file))
+
+
+def _now() -> str:
+    return format_time(datetime.now(UTC))
+
+
+def _finish(decision: Decision, ledger: Ledger | None, as_json: bool) -> None:
+    if ledger:
+        ledger.append(decision.record)
+    click.echo(decision.canonical if as_json else text.render(decision.record))
+    sys.exit(VERDICT_EXIT_CODES[decision.verdict])
