@@ -1,6 +1,7 @@
 """What the documentation shows works: commands parse, configurations load, programs import what exists."""
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -14,7 +15,7 @@ import click
 import pytest
 
 from docs.generate import policy_page
-from pulumi_infercrane.guard import load_policy
+from pulumi_infercrane.guard import Ledger, load_policy, read_window
 from pulumi_infercrane.guard.collect.prices import load_prices
 from pulumi_infercrane.guard.collect.recording import load_recording
 from pulumi_infercrane.guard.times import format_time
@@ -23,6 +24,7 @@ from pulumi_infercrane.stacks.cli import cli
 from pulumi_infercrane.stacks.config import from_file
 from pulumi_infercrane.stacks.project import find_project
 from tests.guard.conftest import Folder
+from tests.guard.traffic import conftest as traffic
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -102,11 +104,7 @@ def test_the_way_from_a_key_to_a_verdict_works_as_shown(tmp_path: Path) -> None:
     page = ROOT / "docs" / "trust.md"
     measure_now(tmp_path / "evidence")
     (tmp_path / "policy.yaml").write_text(blocks(page, "yaml")[0].partition("trust:")[0])
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    script = ["sh", "-ec", blocks(page, "")[0]]
-    done = subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "PROMOTE" in done.stdout
+    assert "PROMOTE" in run_shown(blocks(page, "")[0], tmp_path)
     assert load_policy((tmp_path / "policy.yaml").read_bytes()).trust
 
 
@@ -119,6 +117,34 @@ def test_the_recording_policy_the_recording_and_the_prices_shown_load(tmp_path: 
     assert read_policy(tmp_path / "record.yaml").redact == ("emails", "digits")
     assert len(load_prices(tmp_path / "prices.yaml").prices) == 3
     assert [recorded.id for recorded in load_recording(tmp_path / "recording.jsonl", 10)] == ["7f3a"]
+
+
+def run_shown(block: str, folder: Path) -> str:
+    """What the lines of a block print, run in a folder; each of them must exit with 0."""
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    script = ["sh", "-ec", block]
+    done = subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_way_from_step_to_step_works_as_shown(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "canary.md"
+    for name in ("windows", "evidence"):
+        (tmp_path / name).mkdir()
+    windows = [traffic.pair(), traffic.pair(weight=25, begin=10, end=20), traffic.alone(begin=20, end=50)]
+    for index, window in enumerate(windows):
+        (tmp_path / "windows" / f"{index}.window.json").write_text(json.dumps(window))
+    (tmp_path / "policy.yaml").write_text(blocks(page, "yaml")[0])
+    Ledger(tmp_path / "ledger.jsonl").append(traffic.flipped(stack="default"))
+    printed = run_shown(blocks(page, "sh")[0], tmp_path)
+    assert re.findall(r"^(ADVANCE|FLIP|KEEP)", printed, re.MULTILINE) == ["ADVANCE", "FLIP", "KEEP"]
+    assert printed.count(": equal") == 3
+
+
+def test_the_window_shown_is_read() -> None:
+    loaded = read_window(blocks(ROOT / "docs" / "canary.md", "json")[0].encode())
+    assert loaded.problem is None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -119,6 +119,7 @@ def flipped(**changes: Any) -> Mapping[str, Any]:
         "candidate": NEW,
         "baseline": OLD,
         "expected_active": OLD,
+        "policy_digest": "sha256:" + "0" * 64,
         "evidence": [],
     }
     return record | changes
