@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pulumi_infercrane.components.deciding import Declared, Outcome, check
+from pulumi_infercrane.components.deciding import NO_STEPS, Declared, Outcome, check
 from pulumi_infercrane.guard import Ledger, reference_folder, sign_override
 from pulumi_infercrane.guard.times import parse_time
 from tests.guard.conftest import POLICY, Folder
@@ -226,6 +226,13 @@ def test_a_policy_that_cannot_be_read_stops_everything(world: World) -> None:
     where, why = problem(world.preview(candidate=world.r2))
     assert where == "policy"
     assert "policy.yaml:5" in why
+
+
+def test_a_route_that_moves_as_a_whole_does_not_pass_over_canary_steps(world: World) -> None:
+    world.serving_r1().policy += "canary: {steps: [5, 100]}\n"
+    world.evidence.both()
+    assert problem(world.preview(candidate=world.r2)) == ("policy", NO_STEPS)
+    assert not world.preview(candidate=world.r1).problems
 
 
 def test_a_second_rollback_does_not_bring_back_what_was_rolled_back(world: World) -> None:

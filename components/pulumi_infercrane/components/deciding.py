@@ -34,6 +34,7 @@ BEFORE_ALL_EVIDENCE = "1970-01-01T00:00:00Z"
 PREVIOUS = "previous"
 """`rollbackTo` by role instead of digest."""
 
+NO_STEPS = "the policy asks for canary steps, but this route moves as a whole: take 'canary' out of the policy"
 NO_WAY_BACK = "no previous revision is recorded; what was rolled back comes again only by new evidence"
 
 DECISION_FIELDS = (
@@ -225,6 +226,8 @@ def _override(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Out
 
 def _judge(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
     """A candidate beside the active revision: ask the guard, unless it was asked the same before."""
+    if policy.canary:
+        return Outcome(problems=(("policy", NO_STEPS),))
     active = old["activeRevision"]
     evidence = load_evidence(declared.evidence_folder, declared.evidence)
     as_of = declared.as_of or newest_end(evidence) or BEFORE_ALL_EVIDENCE

@@ -5,13 +5,14 @@ import json
 import pytest
 
 from pulumi_infercrane.guard import GuardError, Ledger, PolicyError, load_evidence, load_policy
-from pulumi_infercrane.guard.report import text
+from pulumi_infercrane.guard.report import RECORD_ALONE, find_report, known_reports, text
 from pulumi_infercrane.guard.verification import recompute
 from tests.guard.traffic.conftest import (
     NEW,
     OLD,
     OTHER,
     POLICY,
+    alone,
     binding,
     loaded,
     minutes,
@@ -19,6 +20,7 @@ from tests.guard.traffic.conftest import (
     pair,
     seconds,
     step,
+    watched,
     window,
 )
 
@@ -335,3 +337,11 @@ def test_the_ledger_takes_a_step_and_the_report_explains_it(tmp_path):
     assert "judgement · look 1 · alpha 0.05" in lines
     assert "notice: undecided for 1h: the candidate is back to 5 %" in lines
     assert any(line.startswith("  not used  ") and "binding_mismatch" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", known_reports())
+def test_every_report_shows_decisions_on_traffic(name):
+    promoted = step(pair(weight=25), weight=25).record
+    back = watched(alone(failed=80, begin=10, end=13), promoted=promoted, as_of=minutes(13)).record
+    for record in (step().record, back):
+        assert find_report(name).render(record, RECORD_ALONE)
