@@ -48,6 +48,13 @@ def test_before_the_window_is_over_nothing_good_is_concluded():
     decision = watched(alone(end=29), as_of=minutes(29))
     assert (decision.verdict, decision.action, decision.record["state"]) == ("insufficient_evidence", "hold", "open")
     assert decision.record["retain"] == OLD
+    assert "benchmark.ttft_p95" not in outcomes(decision)
+
+
+def test_a_router_that_stopped_writing_proves_nothing_about_now():
+    decision = watched(alone(end=30), as_of=minutes(41))
+    assert decision.record["first_reason"] == "window.observed: stale"
+    assert decision.record["state"] == "open"
 
 
 def test_the_policy_may_let_the_old_capacity_go():
@@ -150,7 +157,7 @@ def test_late_looks_are_stricter():
 
 # --- the frozen baseline -----------------------------------------------------------------------------------------
 
-LAST_STEP = pair(n=1000, weight=25, begin=-20, end=-10)
+LAST_STEP = window(binding(NEW, 25, seconds(900, 2)), binding(OLD, 75, seconds(1200, 1)), begin=-20, end=-10)
 PROMOTED = step(LAST_STEP, weight=25, started_at=minutes(-20), as_of=minutes(-10)).record
 SLOW = alone(n=1000, scale=3.0, end=30)
 
@@ -159,6 +166,8 @@ def test_latency_is_judged_against_what_the_promoting_decision_saw():
     assert PROMOTED["action"] == "flip"
     decision = watched(alone(n=1000, end=30), LAST_STEP, promoted=PROMOTED, started_at=minutes(0))
     assert outcomes(decision)["benchmark.ttft_p95"] == "pass within_margin"
+    ttft = next(rule for rule in decision.record["rules"] if rule["rule"] == "benchmark.ttft_p95")
+    assert ttft["n"] == [1200, 1000]
     assert len(decision.record["frozen"]) == 1
     assert len(decision.record["windows"]) == 1
 

@@ -61,7 +61,7 @@ def test_good_requests_are_counted_at_a_bucket_edge_only():
 
 
 def test_several_objectives_need_values_of_each_request():
-    values = binding(NEW, 5, completed=3, ttft_s=[0.1, 0.9, 0.1], e2e_s=[1.0, 1.0, 9.0])
+    values = binding(NEW, 5, completed=3, ttft_s=[0.5, 0.9, 0.1], e2e_s=[2.0, 1.0, 9.0])
     both = SLO | {"e2e_s": 2.0}
     assert benchmark(values, slo=both).good == 1
     histogram = binding(NEW, 5, completed=34, ttft_s=BUCKETS, e2e_s=BUCKETS)
