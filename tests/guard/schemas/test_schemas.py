@@ -9,11 +9,13 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from docs.generate import DOCS, schemas
-from pulumi_infercrane.guard import Ledger, bootstrap, load_policy, policy, rollback
+from pulumi_infercrane.guard import Ledger, bootstrap, load_policy, policy, rollback, rollout
 from pulumi_infercrane.guard.change import NEEDS
+from pulumi_infercrane.guard.evidence import window
 from pulumi_infercrane.guard.rules import known_kinds
 from pulumi_infercrane.guard.schemas import names, schema_of
 from pulumi_infercrane.guard.trust import store
+from tests.guard.traffic import conftest as traffic
 
 WORKLOAD = "sha256:" + "a" * 64
 HEADER = {
@@ -99,8 +101,30 @@ def test_every_kind_of_decision_and_the_ledger_conform(folder, tmp_path):
     assert [errors("ledger", line) for line in lines_of(ledger.path.read_text())] == [[]] * len(made)
 
 
-def test_the_policy_of_the_documentation_conforms():
-    page = (DOCS / "policy.md").read_text()
+def test_decisions_on_traffic_and_the_windows_behind_them_conform():
+    last = traffic.pair(n=1000, weight=25, begin=-20, end=-10)
+    promoted = traffic.step(last, weight=25, started_at=traffic.minutes(-20), as_of=traffic.minutes(-10))
+    after = traffic.alone(failed=80, end=5)
+    asked = {"promoted": promoted.record, "started_at": traffic.minutes(0), "as_of": traffic.minutes(5)}
+    for decision in (promoted, traffic.step(), traffic.watched(last, after, **asked)):
+        assert errors("decision", json.loads(decision.canonical)) == []
+    unstreamed = traffic.window(traffic.binding(traffic.NEW, 100, [0.1, 0.2], ttft_s=[0.1, None]))
+    for document in (last, after, unstreamed):
+        assert errors("window", document) == []
+    assert errors("window", after | {"extra": 1})
+    assert errors("window", traffic.window(traffic.binding(traffic.NEW, 100, client_faults={"500": 1})))
+
+
+def test_the_window_schema_has_the_fields_that_are_read():
+    defs = schema_of("window")["$defs"]
+    assert set(schema_of("window")["properties"]) == window._WINDOW_KEYS
+    assert set(defs["WindowBinding"]["properties"]) == window._BINDING_KEYS
+    assert set(defs["WindowFailures"]["properties"]) == set(window.ERROR_CLASSES)
+
+
+@pytest.mark.parametrize("name", ["policy.md", "canary.md"])
+def test_the_policy_of_the_documentation_conforms(name):
+    page = (DOCS / name).read_text()
     shown = page.split("```yaml\n")[1].split("```")[0]
     assert errors("policy", yaml.safe_load(shown)) == []
 
@@ -114,6 +138,8 @@ def test_the_policy_schema_has_the_keys_that_are_read():
     assert set(defs["PolicyWaiver"]["properties"]) == set(policy._WAIVER_KEYS)
     assert set(defs["PolicyTrust"]["properties"]) == set(store._KEYS)
     assert set(defs["TrustedKey"]["properties"]) == set(store._KEY_KEYS)
+    assert set(defs["PolicyCanary"]["properties"]) == set(rollout._CANARY_KEYS)
+    assert set(defs["PolicyPostPromotion"]["properties"]) == set(rollout._POST_PROMOTION_KEYS)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from pulumi_infercrane.guard.schemas._words import Closed, Count, Digest, Open, UtcTime, document
 
+Percent = Annotated[int, Field(ge=0, le=100)]
 Number = float | Literal["inf", "-inf"]
 """JSON has no infinity: the quantile of a side that mostly failed is a word."""
 
@@ -64,6 +65,32 @@ class WaiverRecord(Closed):
     state: Literal["applies", "hard_rule", "other_revision", "expired"]
 
 
+class WindowRecord(Closed):
+    """One traffic window that was given, used or not."""
+
+    sha256: Digest
+    used: bool
+    started_at: UtcTime | None = None
+    ended_at: UtcTime | None = None
+    reasons: list[str] | None = None
+
+
+class StepRecord(Closed):
+    """The canary step that was judged; weights in percent."""
+
+    weight: Percent
+    started_at: UtcTime
+    steps: list[Percent]
+
+
+class LookRecord(Closed):
+    """One of several looks at growing traffic: the k-th of its sort is judged at alpha/k."""
+
+    stage: Literal["early", "judgement"]
+    number: Annotated[int, Field(ge=1)]
+    alpha: Annotated[float, Field(gt=0, lt=1)]
+
+
 class DecisionRecord(Open):
     """Equal byte for byte, in RFC 8785 form, wherever it is computed again from the same inputs."""
 
@@ -95,6 +122,23 @@ class DecisionRecord(Open):
     required_kinds: list[str] | None = None
     waivers: list[WaiverRecord] | None = None
     notes: list[str] | None = None
+    notices: list[str] | None = None
+    windows: list[WindowRecord] | None = None
+    windows_digest: Digest | None = None
+    look: LookRecord | None = None
+    step: StepRecord | None = None
+    expected_weights: dict[str, Percent] | None = None
+    """Percent by revision that the route must carry when `weights` are given to it."""
+    weights: dict[str, Percent] | None = None
+    promoted: Digest | None = None
+    """The decision that let the watched revision take over."""
+    started_at: UtcTime | None = None
+    state: Literal["open", "proven", "accepted_unproven", "failed"] | None = None
+    frozen: list[Digest] | None = None
+    """Windows the frozen baseline is read from."""
+    rollback_to: Digest | None = None
+    retain: Digest | None = None
+    """The revision that must stay warm."""
 
 
 def schema() -> dict[str, Any]:

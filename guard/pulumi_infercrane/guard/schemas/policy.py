@@ -69,6 +69,26 @@ class PolicyTrust(Closed):
     keys: list[TrustedKey]
 
 
+class PolicyCanary(Closed):
+    """Steps in which a candidate gets traffic."""
+
+    steps: Annotated[list[Annotated[int, Field(ge=1, le=100)]], Field(min_length=2)] | None = None
+    """Percent, rising to 100."""
+    min_step: Duration | None = None
+    max_step: Duration | None = None
+    on_timeout: Literal["hold", "step_back"] | None = None
+
+
+class PolicyPostPromotion(Closed):
+    """The watch over a revision that took over."""
+
+    window: Duration | None = None
+    max_window: Duration | None = None
+    auto_rollback: bool | None = None
+    retain_previous: bool | None = None
+    relative_latency: Literal["notice", "rollback"] | None = None
+
+
 class PolicyFile(Closed):
     """Which kinds of evidence a stack requires, and the rules they must pass."""
 
@@ -87,6 +107,8 @@ class PolicyFile(Closed):
     max_age: dict[str, Duration] | None = None
     waivers: list[PolicyWaiver] | None = None
     trust: PolicyTrust | None = None
+    canary: PolicyCanary | None = None
+    post_promotion: PolicyPostPromotion | None = None
 
 
 def schema() -> dict[str, Any]:
