@@ -2,7 +2,7 @@
 # What is downloaded or built is kept in $(CACHE), outside the checkout.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo clean-demo test unit bench simulate lint engine runtimes browser
+.PHONY: help setup demo clean-demo test unit bench simulate lint engine runtimes browser fuzz
 
 CACHE := $(or $(INFERCRANE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pulumi-infercrane)
 OWN_UV := $(CACHE)/uv/bin/uv
@@ -37,7 +37,7 @@ clean-demo: setup ## stop and remove everything a demo left
 	@$(RUN)python -m examples.demo.clean
 
 # The fast tests share the processors; those on real parts need them for themselves.
-FAST := not engine and not runtime and not packaging and not browser and not demo
+FAST := not engine and not runtime and not packaging and not browser and not fuzz and not demo
 
 test: setup engine ## run all tests, also those on the real engine and real model servers; ARGS go to pytest
 ifdef ARGS
@@ -56,11 +56,14 @@ bench: setup engine ## measure the router, the provider process, the command lin
 simulate: setup ## judge drawn evidence whose truth is known (about 4 minutes); rewrites docs/simulation.md
 	@$(RUN)python -m benchmarks.simulate
 
+fuzz: setup ## look for files a reader cannot bear; MINUTES=10 for each target, READER=vllm-bench for one
+	@nice -n 10 $(RUN)python -m tests.fuzz.run --minutes $(or $(MINUTES),10) $(if $(READER),--target $(READER))
+
 lint: setup ## check style and types
 	@$(RUN)ruff check
 	@$(RUN)ruff format --check
 	@$(RUN)mypy
-	@$(RUN)mypy stacks/__main__.py tests/browser tests/engine tests/packaging
+	@$(RUN)mypy stacks/__main__.py tests/browser tests/engine tests/fuzz tests/packaging
 
 engine: setup ## find a recent pulumi or build one (once, about 5 minutes)
 	@$(RUN)python tests/engine/engine.py >/dev/null

@@ -63,6 +63,15 @@ def test_an_edited_entry_is_found(ledger):
     assert_broken(ledger, 1, "edited")
 
 
+@pytest.mark.parametrize("seq", [2**53, 10**400], ids=["beyond doubles", "beyond everything"])
+@pytest.mark.parametrize("entry", ["sha256:0", None], ids=["entry", "no entry"])
+def test_a_line_without_a_canonical_form_is_no_entry(ledger, seq, entry):
+    line = {**json.loads(lines_of(ledger)[0]), "seq": seq, "entry": entry}
+    line = {key: value for key, value in line.items() if value is not None}
+    ledger.path.write_text(json.dumps(line) + "\n")
+    assert_broken(ledger, 1, "edited")
+
+
 def test_an_edited_entry_with_a_new_digest_breaks_the_next_one(ledger):
     lines = lines_of(ledger)
     entry = json.loads(lines[0])

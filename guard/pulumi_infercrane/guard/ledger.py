@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_infercrane.guard.canonical import canonical_bytes, digest
-from pulumi_infercrane.guard.errors import LedgerError
+from pulumi_infercrane.guard.errors import CanonicalError, LedgerError
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
 
@@ -108,13 +108,21 @@ class Ledger:
         return LedgerEntry(value["seq"], value["prev"], value["decision"], value["entry"], offset)
 
     def _check_chain(self, value: Mapping[str, Any], number: int, prev: str) -> None:
-        if value.get("entry") != digest({key: part for key, part in value.items() if key != "entry"}):
+        if not _is_whole(value):
             raise self._broken(number, "the entry was edited; restore the file from a backup")
         if value.get("seq") != number or value.get("prev") != prev:
             raise self._broken(number, "entries before it are missing or moved; restore the file from a backup")
 
     def _broken(self, number: int, text: str) -> LedgerError:
         return LedgerError(f"{self.path}:{number}: the chain is broken: {text}")
+
+
+def _is_whole(line: Mapping[str, Any]) -> bool:
+    """Its digest is the one it carries. A line without a canonical form is none of ours."""
+    try:
+        return bool(line.get("entry") == digest({key: part for key, part in line.items() if key != "entry"}))
+    except CanonicalError:
+        return False
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -5,6 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_YEARS = range(1970, 3000)
+"""Nothing was measured in others, and at their far end a time and an age would leave the calendar."""
+
 _DURATION = re.compile(r"(\d{1,6})([dhms])")
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
@@ -13,9 +16,10 @@ def parse_time(text: str) -> datetime:
     """An aware UTC time.
 
     Raises:
-        ValueError: for anything but `2026-11-30T05:00:00Z`, with or without a fraction; a zone is never guessed.
+        ValueError: for anything but `2026-11-30T05:00:00Z`, with or without a fraction, from 1970 to 2999; a zone is
+            never guessed.
     """
-    if not _TIME.fullmatch(text):
+    if not _TIME.fullmatch(text) or int(text[:4]) not in _YEARS:
         raise ValueError(f"{text!r} is not a UTC time like 2026-11-30T05:00:00Z")
     return datetime.fromisoformat(text)
 
@@ -24,9 +28,9 @@ def parse_date(text: str) -> datetime:
     """The first moment of a day in UTC.
 
     Raises:
-        ValueError: for anything but `2026-11-30`.
+        ValueError: for anything but `2026-11-30`, from 1970 to 2999.
     """
-    if not _DATE.fullmatch(text):
+    if not _DATE.fullmatch(text) or int(text[:4]) not in _YEARS:
         raise ValueError(f"{text!r} is not a date like 2026-11-30")
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 

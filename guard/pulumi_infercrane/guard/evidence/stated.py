@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from pulumi_infercrane.guard.evidence.readers import Reader
 from pulumi_infercrane.guard.reasons import Inadmissible
-from pulumi_infercrane.guard.times import format_time
+from pulumi_infercrane.guard.times import format_time, parse_time
 
 _Stating = Callable[[Mapping[str, bytes]], "Stated"]
 
@@ -37,7 +37,7 @@ def stated_in(reader: Reader, parts: Mapping[str, bytes]) -> Stated:
 
 def from_epoch(seconds: Any) -> str:
     """Seconds since 1970 as RFC 3339; empty for anything that is no plausible time."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 1e11:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 3e10:
         return ""
     return format_time(datetime.fromtimestamp(seconds, UTC))
 
@@ -48,6 +48,6 @@ def from_iso(text: Any) -> str:
         return ""
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+        return format_time(parse_time(format_time(time))) if time.tzinfo else ""
+    except (ValueError, OverflowError):
         return ""
-    return format_time(time) if time.tzinfo else ""
