@@ -34,11 +34,10 @@ BYTES_OF_TREES = 0.2
 """How often a document that could be changed as a tree is changed as bytes all the same."""
 
 
-def input_mutated(data: bytes, limit: int, source: Random, bytewise: Bytewise) -> bytes:
-    """A parcel with its head or one of its parts changed."""
+def input_mutated(data: bytes, limit: int, source: Random, bytewise: Bytewise, *, head: float = 0.1) -> bytes:
+    """A parcel with one of its parts changed, or, with probability `head`, what is before them."""
     pieces = data.split(parcel.MARK)
-    place = source.randrange(len(pieces)) if source.random() < 0.2 else source.randrange(1, max(2, len(pieces)))
-    place = min(place, len(pieces) - 1)
+    place = 0 if len(pieces) == 1 or source.random() < head else source.randrange(1, len(pieces))
     pieces[place] = mutated(pieces[place], limit, source, bytewise)
     return parcel.MARK.join(pieces)[:limit]
 

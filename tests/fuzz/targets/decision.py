@@ -33,7 +33,7 @@ def targets() -> Iterator[Target]:
         if name.endswith(".evidence.json"):
             (file,) = json.loads(content)["files"]
             seeds.append(content + MARK + evidence("candidate")[file["path"]])
-    yield Target("decision", _run, tuple(seeds), input_mutated)
+    yield Target("decision", _run, tuple(seeds), functools.partial(input_mutated, head=0.5))
 
 
 def _run(data: bytes, watch: Watch) -> bool:

@@ -173,6 +173,8 @@ def test_a_log_without_samples_is_a_summary(read):
         (lambda log: log.pop("eval"), "schema_unknown"),
         (lambda log: log["samples"].append(7), "bad_value"),
         (lambda log: log["samples"][0].pop("epoch"), "bad_value"),
+        (lambda log: log["results"]["scores"][0].update(scored_samples=-40), "bad_value"),
+        (lambda log: log["results"]["scores"][0].update(scored_samples=0.5), "bad_value"),
     ],
 )
 def test_a_wrong_log_is_refused(read, edit, code):

@@ -203,6 +203,7 @@ def test_samples_must_be_those_behind_the_results(gen, lines, expected):
         (lambda document: document["results"].update(guard_gen={}), "no_scores"),
         (lambda document: document["results"]["guard_gen"].update({"exact_match,strict": 46.7}), "bad_value"),
         (lambda document: document["n-samples"]["guard_gen"].update(original="60"), "bad_value"),
+        (lambda document: document["n-samples"]["guard_gen"].update(effective=-60), "bad_value"),
     ],
 )
 def test_a_wrong_results_file_is_refused(gen, edit, code):

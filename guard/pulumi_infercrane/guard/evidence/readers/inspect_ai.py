@@ -9,7 +9,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.evidence.archive import members
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, field
+from pulumi_infercrane.guard.evidence.fields import bad, count, field
 from pulumi_infercrane.guard.evidence.records import Answer, Quality, Score
 from pulumi_infercrane.guard.evidence.scored import (
     averaged,
@@ -146,8 +146,16 @@ def _summary(header: Mapping[str, Any], score: Mapping[str, Any]) -> Score | Non
     value, stderr = (_metric(metrics, *names) for names in (("accuracy", "mean"), ("stderr",)))
     if value is None:
         return None
-    n = score.get("scored_samples", _mapping(header, "results").get("completed_samples"))
-    return Score(value, stderr, n if isinstance(n, int) else None)
+    return Score(value, stderr, _scored(header, score))
+
+
+def _scored(header: Mapping[str, Any], score: Mapping[str, Any]) -> int | None:
+    """Samples the metrics are over; None where the log does not say."""
+    results = _mapping(header, "results")
+    for block, name in ((score, "scored_samples"), (results, "completed_samples")):
+        if block.get(name) is not None:
+            return count(block, name, "results")
+    return None
 
 
 def _metric(metrics: Mapping[str, Any], *names: str) -> float | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field
+from pulumi_infercrane.guard.evidence.fields import bad, count, field, optional_count
 from pulumi_infercrane.guard.evidence.records import Answer, Quality, Score
 from pulumi_infercrane.guard.evidence.scored import (
     check_version,
@@ -157,9 +157,9 @@ def _summary(results: Mapping[str, Any], run: _Run) -> Score:
     stderr = _figure(run, "_stderr")
     if not isinstance(stderr, int | float) or isinstance(stderr, bool) or not 0 <= stderr <= 1:
         stderr = None
-    effective = _samples(results, run.task).get("effective")
-    n = effective if isinstance(effective, int) else None
-    return Score(run.score(share(_figure(run), f"results.{run.task}.{run.metric}")), stderr, n)
+    return Score(
+        run.score(share(_figure(run), f"results.{run.task}.{run.metric}")), stderr, _effective(results, run.task)
+    )
 
 
 def _planned(results: Mapping[str, Any], task: str) -> int | None:
@@ -171,6 +171,11 @@ def _planned(results: Mapping[str, Any], task: str) -> int | None:
     if limit is not None:
         raise Inadmissible("truncated", f"config.limit is {limit}: the run left documents out")
     return None
+
+
+def _effective(results: Mapping[str, Any], task: str) -> int | None:
+    """Documents the figures are over; None where the file does not say."""
+    return optional_count(_samples(results, task), "effective", f"n-samples.{task}")
 
 
 def _samples(results: Mapping[str, Any], task: str) -> Mapping[str, Any]:
@@ -201,7 +206,7 @@ def _items(lines: Sequence[_Item], run: _Run) -> Sequence[_Item]:
 
 def _check_items(results: Mapping[str, Any], run: _Run, items: Sequence[_Item], lines: Sequence[_Item]) -> None:
     """The samples must be those the results were computed from."""
-    effective = _samples(results, run.task).get("effective")
+    effective = _effective(results, run.task)
     if effective is not None and effective != len(items):
         raise Inadmissible("counters_disagree", f"{len(items)} samples, the results are over {effective}")
     written = _mapping(results, "task_hashes").get(run.task)
