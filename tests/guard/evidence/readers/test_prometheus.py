@@ -44,6 +44,14 @@ def test_m2_several_series_are_told_apart_by_label_never_by_place(folder):
     )
 
 
+def test_one_series_twice_is_not_two_replicas(folder):
+    twice = changed(
+        "prometheus", "generation_tokens.json", lambda d: d["data"]["result"].append(d["data"]["result"][-1])
+    )
+    problem = read(folder, twice, {"revision": "rev-42"}).problem
+    assert str(problem) == "counters_disagree: two series have the same labels"
+
+
 @pytest.mark.parametrize("name", ["prom2.42_p95_ttft.json", "prom2.42_scalar.json", "prom2.42_vector_rate.json"])
 def test_m3_quantiles_and_single_values_are_refused(folder, name):
     assert read(folder, name, {"revision": "rev-42"}).problem.code == "schema_unknown"

@@ -213,13 +213,18 @@ def _benchmark(row: Mapping[str, Any]) -> Benchmark:
         load_model="closed" if "concurrency" in workload else "",
         concurrency=optional_number(workload, "concurrency", "workload"),
         streaming=field(workload, "streaming", bool, "workload") if "streaming" in workload else None,
-        latencies={
-            name: Latency({0.95: _seconds(row, key)})
-            for name, key in (("ttft_s", "ttft_p95_ms"), ("e2e_s", "latency_p95_ms"))
-            if key in row
-        },
+        latencies=_latencies(row),
         out_tokens_per_s=optional_number(row, "output_token_throughput", ""),
     )
+
+
+def _latencies(row: Mapping[str, Any]) -> dict[str, Latency]:
+    """No request ends before its first token, so neither does the slowest twentieth."""
+    keys = {"ttft_s": "ttft_p95_ms", "e2e_s": "latency_p95_ms"}
+    seconds = {figure: _seconds(row, key) for figure, key in keys.items() if key in row}
+    if len(seconds) == len(keys) and seconds["ttft_s"] > seconds["e2e_s"]:
+        raise Inadmissible("unit_suspect", "ttft_p95_ms is above latency_p95_ms")
+    return {figure: Latency({0.95: value}) for figure, value in seconds.items()}
 
 
 def _seconds(row: Mapping[str, Any], name: str) -> float:

@@ -40,7 +40,8 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Record:
 
     Raises:
         Inadmissible: `no_evidence` for an empty answer, `non_finite` for NaN, `ambiguous_run` for several series
-            without `select`, `schema_unknown` for what is no known counter over time.
+            without `select`, `counters_disagree` for one that occurs twice, `schema_unknown` for what is no known
+            counter over time.
     """
     check_kind(envelope, "cost")
     series = [_samples(one) for one in _selected(_series(parse(parts["primary"])), envelope)]
@@ -80,6 +81,8 @@ def _selected(series: list[dict[str, Any]], envelope: Envelope) -> list[dict[str
         raise bad("", f"no series has the labels {_shown(select)}")
     if len(found) > 1 and not select:
         raise Inadmissible("ambiguous_run", f"{len(found)} series: name labels in select")
+    if len({frozenset(one["metric"].items()) for one in found}) < len(found):
+        raise Inadmissible("counters_disagree", "two series have the same labels")
     names = {one["metric"].get("__name__") for one in found}
     if len(names) > 1 or names.isdisjoint(OUTPUT_TOKENS):
         shown = ", ".join(sorted(str(name)[:60] for name in names))
