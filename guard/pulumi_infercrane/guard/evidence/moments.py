@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad
 from pulumi_infercrane.guard.reasons import Inadmissible
+from pulumi_infercrane.guard.times import parse_time
 
 TOLERATED_CLOCK = timedelta(seconds=60)
 
@@ -20,6 +21,17 @@ def check_window(envelope: Envelope, started: datetime, ended: datetime) -> None
         return
     text = f"the file is about {started:%Y-%m-%dT%H:%M:%SZ} to {ended:%Y-%m-%dT%H:%M:%SZ}"
     raise Inadmissible("inconsistent", f"{text}, its envelope about {window.started_at} to {window.ended_at}")
+
+
+def check_times(envelope: Envelope, *times: str) -> None:
+    """As `check_window`, for RFC 3339 times of which a file may hold some or none; an empty one says nothing.
+
+    Raises:
+        Inadmissible: `inconsistent`.
+    """
+    known = [parse_time(time) for time in times if time]
+    if known:
+        check_window(envelope, min(known), max(known))
 
 
 def from_epoch(seconds: float, where: str) -> datetime:

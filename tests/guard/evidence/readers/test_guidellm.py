@@ -174,5 +174,5 @@ def test_a_distribution_that_contradicts_itself_is_refused(read, report, key, va
 
 def test_what_the_file_knows_of_its_own_measurement(samples):
     primary = (samples / "guidellm/0.8.1_fail15pct.json").read_bytes()
-    assert stated({"primary": primary}) == Stated("0.8.1", "2026-11-30T03:54:02Z", "2026-11-30T03:54:14Z")
+    assert stated({"primary": primary}) == Stated("0.8.1", "2026-11-30T04:00:42Z", "2026-11-30T04:00:54Z")
     assert stated({"primary": b"[]"}) == Stated()

@@ -14,6 +14,7 @@ from pulumi_infercrane.guard.evidence.documents import check_kind, child, parse_
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, number_or_null
 from pulumi_infercrane.guard.evidence.hints import check_model, check_revision, check_version, check_workload
+from pulumi_infercrane.guard.evidence.moments import check_times
 from pulumi_infercrane.guard.evidence.readers import major_minor
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Requests
 from pulumi_infercrane.guard.evidence.rows import Rows, tpot
@@ -54,6 +55,7 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Benchmark:
     index = selected(envelope, "index", 0, len(benchmarks))
     if not isinstance(benchmarks[index], dict):
         raise bad(f"benchmarks[{index}]", "not an object")
+    check_times(envelope, *_times(benchmarks[index]))
     return _benchmark(benchmarks[index], f"benchmarks[{index}]", envelope)
 
 
@@ -63,8 +65,11 @@ def stated(parts: Mapping[str, bytes]) -> Stated:
     metadata, benchmarks = (document.get(name) if isinstance(document, dict) else None for name in _KEYS)
     version = metadata.get("guidellm_version") if isinstance(metadata, dict) else None
     only = benchmarks[0] if isinstance(benchmarks, list) and len(benchmarks) == 1 else None
-    times = [only.get(name) for name in ("start_time", "end_time")] if isinstance(only, dict) else [None, None]
-    return Stated(str(version or ""), from_epoch(times[0]), from_epoch(times[1]))
+    return Stated(str(version or ""), *(_times(only) if isinstance(only, dict) else ()))
+
+
+def _times(benchmark: Mapping[str, Any]) -> tuple[str, str]:
+    return from_epoch(benchmark.get("start_time")), from_epoch(benchmark.get("end_time"))
 
 
 def _check_origin(document: Mapping[str, Any], envelope: Envelope) -> None:

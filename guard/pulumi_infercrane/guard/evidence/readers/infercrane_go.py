@@ -14,6 +14,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, optional_number
+from pulumi_infercrane.guard.evidence.moments import check_times
 from pulumi_infercrane.guard.evidence.records import Answer, Benchmark, Latency, Quality, Record, Score
 from pulumi_infercrane.guard.evidence.scored import (
     check_version,
@@ -73,10 +74,12 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Record:
     if name in ("evaluator-result", "quality-evidence"):
         require_kind(envelope, f"infercrane-go's {name}", "quality")
         check_version(document["evaluator_version"], envelope, "evaluator_version")
+        check_times(envelope, from_iso(document["evaluated_at"]))
         return _quality(document)
     require_kind(envelope, f"infercrane-go's {name}", "benchmark")
     row = _row(document, envelope) if name == "passport" else document
     check_version(row["tool_version"], envelope, "tool_version")
+    check_times(envelope, from_iso(row["created_at"]))
     return _benchmark(row)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pulumi_infercrane.guard.evidence.archive import members
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field
+from pulumi_infercrane.guard.evidence.moments import check_times
 from pulumi_infercrane.guard.evidence.records import Answer, Quality, Score
 from pulumi_infercrane.guard.evidence.scored import (
     averaged,
@@ -47,6 +48,7 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Quality:
     require_kind(envelope, "inspect_ai", "quality")
     header, samples = _log(parts["primary"])
     _check_header(header, envelope)
+    check_times(envelope, *_times(header))
     spec = field(header, "eval", dict, "")
     scores = _scores(header)
     scorer = chosen("scorer", scores.keys(), selection(envelope, "scorer"))
@@ -67,13 +69,19 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Quality:
 def stated(parts: Mapping[str, bytes]) -> Stated:
     """Version, window and the number of samples."""
     header, _ = _log(parts["primary"])
-    spec, stats = _mapping(header, "eval"), _mapping(header, "stats")
+    spec = _mapping(header, "eval")
+    started, ended = _times(header)
     return Stated(
         tool_version=str(_mapping(spec, "packages").get("inspect_ai") or ""),
-        started_at=from_iso(stats.get("started_at")),
-        ended_at=from_iso(stats.get("completed_at")),
+        started_at=started,
+        ended_at=ended,
         planned=len(_sample_ids(spec)) or None,
     )
+
+
+def _times(header: Mapping[str, Any]) -> tuple[str, str]:
+    stats = _mapping(header, "stats")
+    return from_iso(stats.get("started_at")), from_iso(stats.get("completed_at"))
 
 
 def _log(data: bytes) -> tuple[Mapping[str, Any], Iterable[Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field, optional_count
+from pulumi_infercrane.guard.evidence.moments import check_times
 from pulumi_infercrane.guard.evidence.records import Answer, Quality, Score
 from pulumi_infercrane.guard.evidence.scored import (
     check_version,
@@ -67,6 +68,7 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Quality:
     require_kind(envelope, "lm-eval", "quality")
     results = _results(parts["primary"])
     check_version(results.get("lm_eval_version"), envelope, "lm_eval_version")
+    check_times(envelope, *_times(results))
     run = _run(results, envelope)
     planned = _planned(results, run.task)
     items: Sequence[_Item] = []
@@ -89,15 +91,20 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Quality:
 def stated(parts: Mapping[str, bytes]) -> Stated:
     """Version, and start and duration of the run."""
     results = _results(parts["primary"])
-    started = from_epoch(results.get("date"))
-    seconds = _seconds(results.get("total_evaluation_time_seconds"))
+    started, ended = _times(results)
     effective = [_samples(results, task).get("effective") for task in results["results"]]
     return Stated(
         tool_version=str(results.get("lm_eval_version") or ""),
         started_at=started,
-        ended_at=from_epoch(results["date"] + seconds) if started and seconds is not None else "",
+        ended_at=ended,
         planned=effective[0] if len(effective) == 1 and isinstance(effective[0], int) else None,
     )
+
+
+def _times(results: Mapping[str, Any]) -> tuple[str, str]:
+    started = from_epoch(results.get("date"))
+    seconds = _seconds(results.get("total_evaluation_time_seconds"))
+    return started, from_epoch(results["date"] + seconds) if started and seconds is not None else ""
 
 
 def _seconds(text: Any) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field
+from pulumi_infercrane.guard.evidence.moments import check_times
 from pulumi_infercrane.guard.evidence.records import Answer, Quality
 from pulumi_infercrane.guard.evidence.scored import (
     check_version,
@@ -48,6 +49,7 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Quality:
     require_kind(envelope, "promptfoo", "quality")
     document = _document(parts["primary"])
     check_version(_mapping(document, "metadata").get("promptfooVersion"), envelope, "metadata.promptfooVersion")
+    check_times(envelope, *_times(document))
     results = document["results"]
     columns = [column for column in field(results, "prompts", list, "results") if isinstance(column, dict)]
     index = _column(columns, envelope)
@@ -65,13 +67,15 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Quality:
 def stated(parts: Mapping[str, bytes]) -> Stated:
     """Version, and start and duration of the evaluation."""
     document = _document(parts["primary"])
-    metadata = _mapping(document, "metadata")
-    started = from_iso(metadata.get("evaluationCreatedAt"))
+    return Stated(str(_mapping(document, "metadata").get("promptfooVersion") or ""), *_times(document))
+
+
+def _times(document: Mapping[str, Any]) -> tuple[str, str]:
+    started = from_iso(_mapping(document, "metadata").get("evaluationCreatedAt"))
     lasted = _mapping(document["results"], "stats").get("durationMs")
-    ended = ""
-    if started and isinstance(lasted, int) and 0 <= lasted < 1e9:
-        ended = format_time(parse_time(started) + timedelta(milliseconds=lasted, seconds=1))
-    return Stated(str(metadata.get("promptfooVersion") or ""), started, ended)
+    if not started or not isinstance(lasted, int) or not 0 <= lasted < 1e9:
+        return started, ""
+    return started, format_time(parse_time(started) + timedelta(milliseconds=lasted, seconds=1))
 
 
 def _document(data: bytes) -> Mapping[str, Any]:
