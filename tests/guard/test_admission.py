@@ -78,6 +78,15 @@ def test_the_policy_may_allow_another_age(folder):
     assert folder.decide(policy=policy).reasons[0].startswith("benchmark: stale")
 
 
+@pytest.mark.parametrize("year", ["0001", "9999"])
+def test_a_window_at_an_end_of_the_calendar_is_a_reason_not_an_error(folder, year):
+    times = {"started_at": f"{year}-12-31T23:59:58Z", "ended_at": f"{year}-12-31T23:59:59Z"}
+    folder.both().quality("candidate", change=lambda envelope: envelope.update(window=times))
+    decision = folder.decide()
+    assert decision.verdict == "insufficient_evidence"
+    assert "is not a UTC time" in str(decision.record["evidence"])
+
+
 def test_a_window_that_ends_before_it_starts_is_refused(folder):
     window = {"started_at": "2026-11-30T04:00:30Z", "ended_at": "2026-11-30T04:00:00Z"}
     good(folder, header=dict(window), change=lambda envelope: envelope.update(window=window))
