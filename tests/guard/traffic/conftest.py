@@ -42,7 +42,7 @@ def seconds(n: int, seed: int = 1, scale: float = 1.0) -> list[float]:
 
 def binding(revision: str, weight: int, ttft: Sequence[float] = (), failed: int = 0, **changes: Any) -> dict[str, Any]:
     """A revision that completed one request for each time, and failed others."""
-    value = {
+    value: dict[str, Any] = {
         "revision": revision,
         "weight": weight,
         "completed": len(ttft),
