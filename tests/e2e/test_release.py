@@ -107,7 +107,7 @@ def test_an_override_moves_the_route_by_a_signed_order_and_by_nothing_less(lab: 
     lab.declare(revisions, "r2")
     lab.up(code=4)
     key = str(tmp_path / "ann.pem")
-    lines = lab.guard("guard", "keys", "new", key).out
+    lines = lab.guard("guard", "keygen", key).out
     order = ["override", "--to", "r2", "--owner", "ann", "--reason", "r1 leaks", "--expires", "1h", "--key", key]
     refused = lab.infercrane(*order, "-s", STACK, code=1)
     assert "trusts no key" in refused.text
