@@ -17,8 +17,9 @@ from pulumi_infercrane.router.metrics import render
 from pulumi_infercrane.router.protocol.request import Head, Limits, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import own_answer
 from pulumi_infercrane.router.readiness import why_not_ready
-from pulumi_infercrane.router.schema import read_declared, read_drain, read_flip, read_service_name
+from pulumi_infercrane.router.schema import read_declared, read_drain, read_flip, read_service_name, read_weights
 from pulumi_infercrane.router.traffic import TrafficBook
+from pulumi_infercrane.router.transitions import carried
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class Api:
             ("PUT", re.compile(service), self._put),
             ("DELETE", re.compile(service), self._delete),
             ("POST", re.compile(f"{service}/flip"), self._flip),
+            ("POST", re.compile(f"{service}/weights"), self._weights),
             ("POST", re.compile(f"{service}/drain"), self._drain),
             ("GET", re.compile(rf"{service}/drain/(?P<revision>[^/]+)"), self._drain_state),
         )
@@ -86,7 +88,7 @@ class Api:
         return Answer(503 if reasons else 200, {"ready": not reasons, "reasons": reasons})
 
     async def _metrics(self, _request: Request, _match: re.Match[str]) -> Answer:
-        return Answer(200, render(self._live.tables, self._traffic))
+        return Answer(200, render(self._live.routes, self._traffic))
 
     async def _services(self, _request: Request, _match: re.Match[str]) -> Answer:
         services = {
@@ -102,6 +104,11 @@ class Api:
             "generation": str(table.generation),
             "digest": table.digest,
             "inflight": self._live.inflight(table),
+            "weights": carried(table),
+            "replicas": {
+                digest: {name: state._asdict() for name, state in states.items()}
+                for digest, states in self._live.replicas(table).items()
+            },
         }
         return Answer(200, document, table.generation)
 
@@ -112,6 +119,9 @@ class Api:
 
     async def _flip(self, request: Request, match: re.Match[str]) -> Answer:
         return _applied(await self._live.flip(match["service"], read_flip(_json(request))))
+
+    async def _weights(self, request: Request, match: re.Match[str]) -> Answer:
+        return _applied(await self._live.weigh(match["service"], read_weights(_json(request))))
 
     async def _drain(self, request: Request, match: re.Match[str]) -> Answer:
         revision, deadline_s = read_drain(_json(request))

@@ -1,5 +1,6 @@
 """Values of the control protocol that both its sides use."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -16,6 +17,24 @@ class Flip:
     decision_id: str
     expires_at: str = ""
     expected_generation: str = ""
+    expected_weights: Mapping[str, int] | None = None
+    """Percent by revision that the route must carry; None when any will do."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """One compare-and-swap of the shares of the active revision and of one candidate, as a canary step decides.
+
+    `weights` is percent by revision and adds up to 100; all for the active one, or none at all, takes the candidate's
+    share back. The other fields are those of `Flip`.
+    """
+
+    expected_active: str
+    weights: Mapping[str, int]
+    decision_id: str
+    expires_at: str = ""
+    expected_generation: str = ""
+    expected_weights: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -10,7 +10,7 @@ from typing import Any, Self
 import httpx
 
 from pulumi_infercrane.router import errors
-from pulumi_infercrane.router.calls import DrainState, Flip
+from pulumi_infercrane.router.calls import DrainState, Flip, Weights
 from pulumi_infercrane.router.errors import (
     ActiveChanged,
     DecisionConflict,
@@ -24,6 +24,7 @@ from pulumi_infercrane.router.errors import (
     ServiceUnknown,
     TableInvalid,
     UnexpectedAnswer,
+    WeightsChanged,
 )
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
     "ServiceUnknown",
     "TableInvalid",
     "UnexpectedAnswer",
+    "Weights",
+    "WeightsChanged",
 ]
 
 TIMEOUT_S = 10.0
@@ -51,7 +54,11 @@ TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class LiveService:
-    """What the router serves. `active` is empty until the first flip; `inflight` counts requests per revision."""
+    """What the router serves. `active` is empty until the first flip; `inflight` counts requests per revision.
+
+    `weights` is percent by revision; without a canary step the active one has 100. `replicas` tells by revision and
+    upstream id what is in flight and whether the replica gets new requests.
+    """
 
     table: Mapping[str, Any]
     generation: str
@@ -59,6 +66,8 @@ class LiveService:
     active: str
     decision_id: str
     inflight: Mapping[str, int]
+    weights: Mapping[str, int] = field(default_factory=dict)
+    replicas: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -116,10 +125,12 @@ class ControlClient:
             active=table["active"],
             decision_id=table["decision_id"],
             inflight=answer["inflight"],
+            weights=answer.get("weights", {}),
+            replicas=answer.get("replicas", {}),
         )
 
     async def put(self, service: str, declared: Mapping[str, Any], *, if_match: str | None) -> Changed:
-        """Replace aliases, protocols, revisions, pins and timers; `if_match` None creates the service.
+        """Replace the declared part of the table; `if_match` None creates the service.
 
         Raises GenerationMismatch, RevisionInUse, TableInvalid.
         """
@@ -129,9 +140,17 @@ class ControlClient:
     async def flip(self, service: str, flip: Flip) -> Changed:
         """Move the active revision. Safe to repeat with the same decision id.
 
-        Raises ActiveChanged, DecisionConflict, DecisionExpired, GenerationMismatch, RevisionUnknown, ServiceUnknown.
+        Raises ActiveChanged, WeightsChanged, DecisionConflict, DecisionExpired, GenerationMismatch, RevisionUnknown,
+        ServiceUnknown.
         """
-        return Changed(**await self._call("POST", f"{_path(service)}/flip", json=asdict(flip)))
+        return Changed(**await self._call("POST", f"{_path(service)}/flip", json=_body(flip)))
+
+    async def set_weights(self, service: str, weights: Weights) -> Changed:
+        """Share the traffic between the active revision and a candidate. Safe to repeat with the same decision id.
+
+        Raises what `flip` raises, and TableInvalid when the weights are none a canary step may have.
+        """
+        return Changed(**await self._call("POST", f"{_path(service)}/weights", json=_body(weights)))
 
     async def drain(self, service: str, revision: str, deadline_s: float) -> Changed:
         """Stop new requests to a revision; open ones are cut after `deadline_s`.
@@ -161,6 +180,11 @@ class ControlClient:
         if response.status_code in accept:
             return document
         raise _error(response.status_code, document)
+
+
+def _body(call: Flip | Weights) -> dict[str, Any]:
+    """The fields that say something: a router of an earlier version knows no `expected_weights`."""
+    return {name: value for name, value in vars(call).items() if value is not None}
 
 
 def _path(service: str) -> str:

@@ -4,6 +4,7 @@ RouterError
 ├── TableInvalid           a table or request of the control protocol breaks a rule; carries every finding
 ├── GenerationMismatch     somebody else changed the table in between
 ├── ActiveChanged          the active revision is not the one the caller saw
+├── WeightsChanged         the route does not carry the weights the caller saw
 ├── DecisionConflict       this decision id is live with another target
 ├── DecisionExpired        the decision's evidence is too old by now
 ├── RevisionUnknown        the table does not declare this revision
@@ -57,6 +58,13 @@ class ActiveChanged(RouterError):
     """The live active revision differs from the expected one; nothing was moved."""
 
     code = "active_changed"
+    status = 409
+
+
+class WeightsChanged(RouterError):
+    """The route carries other weights than the expected ones; nothing was moved."""
+
+    code = "weights_changed"
     status = 409
 
 

@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 from pulumi_infercrane.router import transitions
 from pulumi_infercrane.router.addresses import ListenAddress, points_at
-from pulumi_infercrane.router.calls import DrainState, Flip
+from pulumi_infercrane.router.calls import DrainState, Flip, Weights
 from pulumi_infercrane.router.errors import RevisionInUse, RevisionUnknown, ServiceInUse, ServiceUnknown, TableInvalid
 from pulumi_infercrane.router.relay.relay import Relay
+from pulumi_infercrane.router.replicas import ReplicaState, state_of
 from pulumi_infercrane.router.routes import Routes
 from pulumi_infercrane.router.store import TableStore
 from pulumi_infercrane.router.table import DRAINING, Declared, RouteTable
@@ -79,6 +80,14 @@ class LiveRoutes:
         """Requests in flight per revision."""
         return {digest: self._traffic(table, digest).inflight for digest in table.declared.revisions}
 
+    def replicas(self, table: RouteTable) -> dict[str, dict[str, ReplicaState]]:
+        """Revision → upstream id → how it is; without those whose key is missing."""
+        bindings = self.routes.by_service[table.service].bindings
+        return {
+            digest: {endpoint.id: state_of(binding.replicas, endpoint) for endpoint in binding.endpoints}
+            for digest, binding in bindings.items()
+        }
+
     async def put(self, service: str, declared: Declared, expected_generation: str | None) -> Applied:
         """Replace the declared part; see `transitions.put` for what is refused."""
         async with self._one_at_a_time:
@@ -97,6 +106,12 @@ class LiveRoutes:
         async with self._one_at_a_time:
             before = self.table(service)
             return await self._apply(before, transitions.flip(before, flip, self._now()))
+
+    async def weigh(self, service: str, weights: Weights) -> Applied:
+        """Share the traffic with a candidate, or take that back; see `transitions.weigh` for what is refused."""
+        async with self._one_at_a_time:
+            before = self.table(service)
+            return await self._apply(before, transitions.weigh(before, weights, self._now()))
 
     async def drain(self, service: str, revision: str, deadline_s: float) -> Applied:
         """Send a revision no new requests, and cut what is still open after `deadline_s` seconds."""

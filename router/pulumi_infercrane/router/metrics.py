@@ -2,19 +2,24 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from pulumi_infercrane.router.replicas import ReplicaState, state_of
+from pulumi_infercrane.router.routes import Routes
 from pulumi_infercrane.router.table import RouteTable
 from pulumi_infercrane.router.traffic import Traffic, TrafficBook
+from pulumi_infercrane.router.transitions import carried
 
 PREFIX = "infercrane_router_"
 
 Sample = tuple[Mapping[str, str], float]
+Family = tuple[str, str, Iterable[Sample]]
+"""Name, type and samples."""
 
 
-def render(tables: Mapping[str, RouteTable], book: TrafficBook) -> str:
+def render(routes: Routes, book: TrafficBook) -> str:
     """All families, each with its type line."""
-    traffic = book.all()
+    traffic, tables = book.all(), routes.tables
     unbound = [({"service": "", "revision": "", "outcome": o}, n) for o, n in sorted(book.unbound.items())]
-    families = (
+    families: Iterable[Family] = (
         ("requests_total", "counter", [*_outcomes(traffic), *unbound]),
         ("inflight", "gauge", [(_labels(t), t.inflight) for t in traffic]),
         ("tokens_total", "counter", _tokens(traffic)),
@@ -24,8 +29,50 @@ def render(tables: Mapping[str, RouteTable], book: TrafficBook) -> str:
         ("recorded_total", "counter", [({"outcome": o}, n) for o, n in sorted(book.recorded.items())]),
         ("route_generation", "gauge", [({"service": s}, t.generation) for s, t in sorted(tables.items())]),
         ("route_info", "gauge", [(_route(table), 1) for _, table in sorted(tables.items())]),
+        ("route_weight", "gauge", _weights(tables)),
+        ("spilled_total", "counter", _spilled(traffic)),
+        ("mirrored_total", "counter", _outcomes(book.copies())),
+        ("mirror_dropped_total", "counter", _dropped(book)),
+        *_replica_families(routes),
     )
     return "".join(line for name, kind, samples in families for line in _family(name, kind, samples))
+
+
+def _weights(tables: Mapping[str, RouteTable]) -> Iterator[Sample]:
+    """Percent of the requests that are not pinned."""
+    for service, table in sorted(tables.items()):
+        for revision, weight in sorted(carried(table).items()):
+            yield {"service": service, "revision": revision}, weight
+
+
+def _spilled(traffic: Iterable[Traffic]) -> Iterator[Sample]:
+    """Requests bound to `revision` that `to` answered."""
+    for one in traffic:
+        for other, count in sorted(one.spilled.items()):
+            yield {**_labels(one), "to": other}, count
+
+
+def _dropped(book: TrafficBook) -> Iterator[Sample]:
+    for (service, revision, reason), count in sorted(book.dropped_copies.items()):
+        yield {"service": service, "revision": revision, "reason": reason}, count
+
+
+def _replica_families(routes: Routes) -> Iterator[Family]:
+    states = list(_replica_states(routes))
+    yield "replica_ready", "gauge", [(labels, int(state.ready)) for labels, state in states]
+    yield "replica_inflight", "gauge", [(labels, state.inflight) for labels, state in states]
+    yield "replica_answered_total", "counter", [(labels, state.answered) for labels, state in states]
+    yield "replica_failed_total", "counter", [(labels, state.failed) for labels, state in states]
+    yield "replica_ejections_total", "counter", [(labels, state.ejections) for labels, state in states]
+    yield "replica_failed_probes", "gauge", [(labels, state.failed_probes) for labels, state in states]
+
+
+def _replica_states(routes: Routes) -> Iterator[tuple[dict[str, str], ReplicaState]]:
+    for service, route in sorted(routes.by_service.items()):
+        for revision, binding in route.bindings.items():
+            for endpoint in binding.endpoints:
+                labels = {"service": service, "revision": revision, "upstream": endpoint.id}
+                yield labels, state_of(binding.replicas, endpoint)
 
 
 def _outcomes(traffic: Iterable[Traffic]) -> Iterator[Sample]:

@@ -1,12 +1,16 @@
 """The tables compiled for the request path: one immutable value, replaced by one assignment."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from pulumi_infercrane.router.balance import chooser_of
 from pulumi_infercrane.router.relay.upstream import Address, Pool
-from pulumi_infercrane.router.table import Revision, RouteTable, Timers, Upstream
+from pulumi_infercrane.router.replicas import Replica, Replicas
+from pulumi_infercrane.router.split import Share
+from pulumi_infercrane.router.table import DRAINING, SERVING, Revision, RouteTable, Timers, Upstream
 from pulumi_infercrane.router.traffic import Traffic, TrafficBook
 
 Keys = Callable[[str], str | None]
@@ -23,6 +27,8 @@ class Endpoint:
     prefix: bytes
     authorization: bytes
     """A whole header line, or empty."""
+    replica: Replica
+    draining: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,15 +41,30 @@ class Binding:
     timers: Timers
     traffic: Traffic
     revision_header: bytes
+    dialect: str
+    replicas: Replicas
 
     def answer_headers(self, request_id: bytes, attempt: int) -> bytes:
         """What every answer of a bound request carries."""
         return b"%bX-InferCrane-Attempt: %d\r\nX-Request-Id: %b\r\n" % (self.revision_header, attempt, request_id)
 
-    def next_endpoint(self) -> Endpoint:
-        """Round robin."""
-        self.traffic.turn += 1
-        return self.endpoints[self.traffic.turn % len(self.endpoints)]
+
+@dataclass(frozen=True)
+class Canary:
+    """The revision beside the active one, and its share of the requests."""
+
+    binding: Binding
+    share: Share
+
+
+@dataclass(frozen=True)
+class MirrorRoute:
+    """Where copies go; `binding` counts them apart from the revision's own requests."""
+
+    binding: Binding
+    share: Share
+    max_inflight: int
+    max_bytes: int
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,12 @@ class ServiceRoute:
     table: RouteTable
     active: Binding | None
     bindings: Mapping[str, Binding]
+    labels: Mapping[str, str]
+    """Label → digest."""
+    canary: Canary | None = None
+    fallback: Binding | None = None
+    mirror: MirrorRoute | None = None
+    session_header: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -61,20 +88,40 @@ class Routes:
 
     by_service: Mapping[str, ServiceRoute]
     by_alias: Mapping[str, ServiceRoute]
+    watched: tuple[Binding, ...] = ()
+    """Those whose replicas are left out when they fail."""
 
     @property
     def tables(self) -> dict[str, RouteTable]:
         return {name: route.table for name, route in self.by_service.items()}
 
 
+class ReplicaKey(NamedTuple):
+    """What a replica is known by: at another address it is another one."""
+
+    service: str
+    revision: str
+    id: str
+    url: str
+
+
+@dataclass(frozen=True)
+class _Used:
+    """What the tables being compiled need of what outlives them."""
+
+    pools: dict[Address, Pool] = field(default_factory=dict)
+    replicas: dict[ReplicaKey, Replica] = field(default_factory=dict)
+
+
 class Compiler:
-    """Keeps what outlives a table: connection pools per address, traffic counters per revision."""
+    """Keeps what outlives a table: connection pools per address, counters per revision and replica."""
 
     def __init__(self, keys: Keys, traffic: TrafficBook, pool_idle_s: float) -> None:
         self._keys = keys
         self._traffic = traffic
         self._pool_idle_s = pool_idle_s
         self._pools: dict[Address, Pool] = {}
+        self._replicas: dict[ReplicaKey, Replica] = {}
 
     @property
     def pools(self) -> tuple[Pool, ...]:
@@ -82,14 +129,16 @@ class Compiler:
 
     def compile(self, tables: Mapping[str, RouteTable]) -> Routes:
         """The routes of all tables. Addresses no table names any more lose their idle connections."""
-        used: dict[Address, Pool] = {}
+        used = _Used()
         services = {name: self._service(table, used) for name, table in tables.items()}
         for address, pool in self._pools.items():
-            if address not in used:
+            if address not in used.pools:
                 pool.retire()
-        self._pools = used
+        self._pools, self._replicas = used.pools, used.replicas
         by_alias = {alias: route for route in services.values() for alias in route.table.declared.aliases}
-        return Routes(MappingProxyType(services), MappingProxyType(by_alias))
+        bindings = (binding for route in services.values() for binding in route.bindings.values())
+        watched = tuple(binding for binding in bindings if binding.replicas.health is not None)
+        return Routes(MappingProxyType(services), MappingProxyType(by_alias), watched)
 
     def missing_keys(self, table: RouteTable) -> list[str]:
         """Findings: references that resolve to nothing."""
@@ -100,30 +149,56 @@ class Compiler:
             if upstream.key_ref and not self._keys(upstream.key_ref)
         ]
 
-    def _service(self, table: RouteTable, used: dict[Address, Pool]) -> ServiceRoute:
+    def _service(self, table: RouteTable, used: "_Used") -> ServiceRoute:
+        declared = table.declared
         bindings = {
-            digest: self._binding(table, digest, revision, used)
-            for digest, revision in table.declared.revisions.items()
+            digest: self._binding(table, digest, revision, used) for digest, revision in declared.revisions.items()
         }
-        return ServiceRoute(table, bindings.get(table.active), MappingProxyType(bindings))
+        serving = {d: b for d, b in bindings.items() if declared.revisions[d].state == SERVING and b.endpoints}
+        return ServiceRoute(
+            table=table,
+            active=bindings.get(table.active),
+            bindings=MappingProxyType(bindings),
+            labels=MappingProxyType({revision.label: digest for digest, revision in declared.revisions.items()}),
+            canary=_canary(table, bindings),
+            fallback=serving.get(declared.fallback) if declared.fallback != table.active else None,
+            mirror=self._mirror(table, serving),
+            session_header=declared.session_header.encode(),
+        )
 
-    def _binding(self, table: RouteTable, digest: str, revision: Revision, used: dict[Address, Pool]) -> Binding:
-        endpoints = (self._endpoint(upstream, used) for upstream in revision.upstreams)
+    def _mirror(self, table: RouteTable, serving: Mapping[str, Binding]) -> MirrorRoute | None:
+        mirror = table.declared.mirror
+        binding = serving.get(mirror.revision) if mirror is not None else None
+        if mirror is None or binding is None:
+            return None
+        copies = replace(binding, traffic=self._traffic.of_copies(table.service, mirror.revision))
+        share = Share(f"mirror {mirror.revision}", mirror.percent)
+        return MirrorRoute(copies, share, mirror.max_inflight, mirror.max_bytes)
+
+    def _binding(self, table: RouteTable, digest: str, revision: Revision, used: "_Used") -> Binding:
+        made = (
+            self._endpoint(upstream, ReplicaKey(table.service, digest, upstream.id, upstream.url), used)
+            for upstream in revision.upstreams
+        )
+        endpoints = tuple(endpoint for endpoint in made if endpoint is not None)
         return Binding(
             label=revision.label,
             upstream_model=revision.upstream_model,
-            endpoints=tuple(endpoint for endpoint in endpoints if endpoint is not None),
+            endpoints=endpoints,
             timers=table.declared.timers,
             traffic=self._traffic.of(table.service, digest),
             revision_header=b"X-InferCrane-Revision: %b\r\n" % digest.encode(),
+            dialect=revision.dialect,
+            replicas=Replicas(endpoints, chooser_of(revision.balance), revision.health, self._traffic.clock),
         )
 
-    def _endpoint(self, upstream: Upstream, used: dict[Address, Pool]) -> Endpoint | None:
+    def _endpoint(self, upstream: Upstream, name: "ReplicaKey", used: "_Used") -> Endpoint | None:
         """None when its key is missing: a request is never sent without it."""
         parts = urlsplit(upstream.url)
         tls = parts.scheme == "https"
         address = Address(parts.hostname or "", parts.port or (443 if tls else 80), tls)
-        pool = used.setdefault(address, self._pools.get(address) or self._new_pool(address))
+        pool = used.pools.setdefault(address, self._pools.get(address) or self._new_pool(address))
+        replica = used.replicas.setdefault(name, self._replicas.get(name) or Replica(self._traffic.clock()))
         key = self._keys(upstream.key_ref) if upstream.key_ref else ""
         if key is None:
             return None
@@ -133,7 +208,17 @@ class Compiler:
             host_header=parts.netloc.encode(),
             prefix=parts.path.rstrip("/").encode(),
             authorization=b"Authorization: Bearer %b\r\n" % key.encode() if key else b"",
+            replica=replica,
+            draining=upstream.state == DRAINING,
         )
 
     def _new_pool(self, address: Address) -> Pool:
         return Pool(address, self._pool_idle_s, self._traffic.clock)
+
+
+def _canary(table: RouteTable, bindings: Mapping[str, Binding]) -> Canary | None:
+    """The revision with weight that is not the active one."""
+    for digest, percent in table.weights.items():
+        if digest != table.active:
+            return Canary(bindings[digest], Share(digest, percent))
+    return None

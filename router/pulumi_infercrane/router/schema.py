@@ -6,14 +6,19 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from pulumi_infercrane.router.addresses import why_refused
-from pulumi_infercrane.router.calls import Flip
+from pulumi_infercrane.router.balance import known_policies
+from pulumi_infercrane.router.calls import Flip, Weights
 from pulumi_infercrane.router.errors import StateDamaged, TableInvalid
 from pulumi_infercrane.router.protocol.paths import PROTOCOLS
 from pulumi_infercrane.router.table import (
     DRAINING,
+    ROUND_ROBIN,
     SCHEMA,
     SERVING,
+    WHOLE,
     Declared,
+    Health,
+    Mirror,
     Revision,
     RouteTable,
     Timers,
@@ -30,12 +35,16 @@ NAME = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,198}[\x21-\x7e])?")
 KEY_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 GENERATION = re.compile(r"[1-9][0-9]{0,15}")
+HEADER = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 _DECLARED = ("aliases", "protocols", "revisions")
-_DECLARED_OPTIONAL = ("pins", "timers")
+_DECLARED_OPTIONAL = ("pins", "pinning", "session_header", "fallback", "mirror", "timers")
 _LIVE = ("schema", "service", "generation", "decision_id", "active", "digest")
+_LIVE_OPTIONAL = ("weights", "weights_decision_id")
+_GUARDS = ("expires_at", "expected_generation", "expected_weights")
 _MAX_ITEMS = 256
 _DAY_S = 86_400
+_MAX_COPIED = 64 * 1024 * 1024
 
 
 def read_declared(document: object) -> Declared:
@@ -64,7 +73,8 @@ def read_table(document: object) -> RouteTable:
     if document.get("digest") != digest_of(body):
         raise StateDamaged("the content does not match its digest: the file was cut or edited")
     reader = _Reader()
-    table = reader.table(reader.mapping(document, "table", (*_DECLARED, *_LIVE), _DECLARED_OPTIONAL))
+    optional = (*_DECLARED_OPTIONAL, *_LIVE_OPTIONAL)
+    table = reader.table(reader.mapping(document, "table", (*_DECLARED, *_LIVE), optional))
     reader.raise_findings()
     return table
 
@@ -76,17 +86,23 @@ def read_flip(document: object) -> Flip:
         TableInvalid: with every finding.
     """
     reader = _Reader()
-    optional = ("expires_at", "expected_generation")
-    entry = reader.mapping(document, "flip", ("expected_active", "to", "decision_id"), optional)
-    flip = Flip(
-        expected_active=reader.text(entry, "flip", "expected_active", DIGEST, empty=True),
-        to=reader.text(entry, "flip", "to", DIGEST),
-        decision_id=reader.text(entry, "flip", "decision_id", NAME),
-        expires_at=reader.text(entry, "flip", "expires_at", MOMENT, empty=True),
-        expected_generation=reader.text(entry, "flip", "expected_generation", GENERATION, empty=True),
-    )
+    entry = reader.mapping(document, "flip", ("expected_active", "to", "decision_id"), _GUARDS)
+    flip = Flip(to=reader.text(entry, "flip", "to", DIGEST), **reader.expectations(entry, "flip"))
     reader.raise_findings()
     return flip
+
+
+def read_weights(document: object) -> Weights:
+    """The body of a change of weights.
+
+    Raises:
+        TableInvalid: with every finding.
+    """
+    reader = _Reader()
+    entry = reader.mapping(document, "call", ("expected_active", "weights", "decision_id"), _GUARDS)
+    weights = Weights(weights=reader.weights(entry.get("weights"), "weights"), **reader.expectations(entry, "call"))
+    reader.raise_findings()
+    return weights
 
 
 def read_drain(document: object) -> tuple[str, float]:
@@ -132,13 +148,41 @@ class _Reader:
         active = document.get("active")
         if active != "" and active not in declared.revisions:
             self.find("active", f"{active!r} is not among the revisions")
+        weights = self.weights(document.get("weights", {}), "weights")
+        if weights and not (active in weights and weights.keys() <= declared.revisions.keys() and len(weights) == 2):
+            self.find("weights", "must be of the active revision and one other")
         return RouteTable(
             service=self.text(document, "table", "service", SERVICE),
             generation=int(self.text(document, "table", "generation", GENERATION) or 0),
             declared=declared,
             active=str(active),
             decision_id=self.text(document, "table", "decision_id", NAME, empty=True),
+            weights=weights,
+            weights_decision_id=self.text(document, "table", "weights_decision_id", NAME, empty=True),
         )
+
+    def expectations(self, entry: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """What a flip and a change of weights have in common."""
+        expected = entry.get("expected_weights")
+        return {
+            "expected_active": self.text(entry, where, "expected_active", DIGEST, empty=True),
+            "decision_id": self.text(entry, where, "decision_id", NAME),
+            "expires_at": self.text(entry, where, "expires_at", MOMENT, empty=True),
+            "expected_generation": self.text(entry, where, "expected_generation", GENERATION, empty=True),
+            "expected_weights": None if expected is None else self.weights(expected, f"{where}.expected_weights"),
+        }
+
+    def weights(self, value: object, where: str) -> dict[str, int]:
+        """Percent by revision; an empty object is allowed."""
+        if not isinstance(value, dict) or len(value) > _MAX_ITEMS:
+            self.find(where, "must be an object from digest to percent")
+            return {}
+        for digest in value:
+            self.one_text(digest, where, DIGEST)
+        weights = {digest: self.whole(weight, f"{where}.{digest}", 0, WHOLE) for digest, weight in value.items()}
+        if weights and sum(weights.values()) != WHOLE:
+            self.find(where, f"must add up to {WHOLE}, not {sum(weights.values())}")
+        return weights
 
     def declared(self, document: Mapping[str, Any]) -> Declared:
         revisions = self.revisions(document.get("revisions"))
@@ -156,6 +200,19 @@ class _Reader:
             revisions=revisions,
             pins=pins,
             timers=self.timers(document.get("timers", {})),
+            pinning=self.flag(document.get("pinning", False), "pinning"),
+            session_header=self.text(document, "table", "session_header", HEADER, empty=True),
+            fallback=self.one_of(document, "table", "fallback", revisions, empty=True),
+            mirror=self.mirror(document["mirror"], revisions) if "mirror" in document else None,
+        )
+
+    def mirror(self, value: object, revisions: Mapping[str, Revision]) -> Mirror:
+        entry = self.mapping(value, "mirror", ("revision", "percent"), ("max_inflight", "max_bytes"))
+        return Mirror(
+            revision=self.one_of(entry, "mirror", "revision", revisions),
+            percent=self.whole(entry.get("percent"), "mirror.percent", 1, WHOLE),
+            max_inflight=self.whole(entry.get("max_inflight", Mirror.max_inflight), "mirror.max_inflight", 1, 1024),
+            max_bytes=self.whole(entry.get("max_bytes", Mirror.max_bytes), "mirror.max_bytes", 1, _MAX_COPIED),
         )
 
     def revisions(self, value: object) -> dict[str, Revision]:
@@ -170,13 +227,15 @@ class _Reader:
         return revisions
 
     def revision(self, value: object, where: str) -> Revision:
-        optional = ("state", "drain_deadline")
+        optional = ("state", "drain_deadline", "balance", "health")
         entry = self.mapping(value, where, ("label", "upstream_model", "dialect", "upstreams"), optional)
         state = entry.get("state", SERVING)
         if state not in (SERVING, DRAINING):
             self.find(f"{where}.state", f"must be {SERVING} or {DRAINING}")
         upstreams = self.items(entry.get("upstreams"), f"{where}.upstreams", self.upstream, at_least=1)
         self.distinct([upstream.id for upstream in upstreams], f"{where}.upstreams: ids")
+        if upstreams and all(upstream.state == DRAINING for upstream in upstreams):
+            self.find(f"{where}.upstreams", f"one must be {SERVING}: drain the revision instead")
         return Revision(
             label=self.text(entry, where, "label", TOKEN),
             upstream_model=self.text(entry, where, "upstream_model", NAME),
@@ -184,14 +243,37 @@ class _Reader:
             upstreams=upstreams,
             state=str(state),
             drain_deadline=self.text(entry, where, "drain_deadline", MOMENT, empty=True),
+            balance=self.balance(entry.get("balance", ROUND_ROBIN), f"{where}.balance"),
+            health=self.health(entry["health"], f"{where}.health") if "health" in entry else None,
         )
 
+    def balance(self, value: object, where: str) -> str:
+        if value not in known_policies():
+            self.find(where, f"must be one of {', '.join(known_policies())}")
+        return str(value)
+
+    def health(self, value: object, where: str) -> Health:
+        known = tuple(setting.name for setting in fields(Health))
+        entry = self.mapping(value, where, (), known)
+        found: dict[str, Any] = {}
+        for name in (name for name in known if name in entry):
+            if name.endswith("_s"):
+                least = 0 if name in ("probe_s", "slow_start_s") else 0.001
+                found[name] = self.seconds(entry[name], f"{where}.{name}", least)
+            else:
+                found[name] = self.whole(entry[name], f"{where}.{name}", 1, 1000)
+        return Health(**found)
+
     def upstream(self, value: object, where: str) -> Upstream:
-        entry = self.mapping(value, where, ("id", "url"), ("key_ref",))
+        entry = self.mapping(value, where, ("id", "url"), ("key_ref", "state"))
+        state = entry.get("state", SERVING)
+        if state not in (SERVING, DRAINING):
+            self.find(f"{where}.state", f"must be {SERVING} or {DRAINING}")
         upstream = Upstream(
             id=self.text(entry, where, "id", TOKEN),
             url=self.text(entry, where, "url", NAME),
             key_ref=self.text(entry, where, "key_ref", KEY_REFERENCE, empty=True),
+            state=str(state),
         )
         refusal = why_refused(upstream.url, with_key=bool(upstream.key_ref))
         if refusal:
@@ -208,6 +290,31 @@ class _Reader:
             self.find(where, f"must be seconds, from {least} to {_DAY_S}")
             return 0
         return value
+
+    def whole(self, value: object, where: str, least: int, most: int) -> int:
+        if type(value) is not int or not least <= value <= most:
+            self.find(where, f"must be a whole number from {least} to {most}")
+            return least
+        return value
+
+    def flag(self, value: object, where: str) -> bool:
+        if not isinstance(value, bool):
+            self.find(where, "must be true or false")
+        return value is True
+
+    def one_of(
+        self,
+        entry: Mapping[str, Any],
+        where: str,
+        name: str,
+        revisions: Mapping[str, Revision],
+        *,
+        empty: bool = False,
+    ) -> str:
+        digest = self.text(entry, where, name, DIGEST, empty=empty)
+        if digest and digest not in revisions:
+            self.find(f"{where}.{name}", f"{digest} is not among the revisions")
+        return digest
 
     def mapping(self, value: object, where: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
         if not isinstance(value, dict):

@@ -1,8 +1,9 @@
 """The route table of one service: immutable values, strict reading, canonical digest.
 
-A table is what the router serves by. Its declared part (aliases, protocols, revisions, pins, timers) is replaced as
-a whole; `active` and `decision_id` move only by a flip. Reading is all or nothing: unknown fields, missing fields and
-broken rules are collected and raised together.
+A table is what the router serves by. Its declared part (aliases, protocols, revisions, pins, timers …) is replaced as
+a whole; `active` and `decision_id` move only by a flip, `weights` by a flip or a call of their own. What a table does
+not say is not written either, so a table of an earlier version keeps its digest. Reading is all or nothing: unknown
+fields, missing fields and broken rules are collected and raised together.
 """
 
 import hashlib
@@ -16,6 +17,9 @@ import rfc8785
 SCHEMA = "infercrane.route/v1"
 SERVING = "serving"
 DRAINING = "draining"
+WHOLE = 100
+"""All traffic, in the percent of weights."""
+ROUND_ROBIN = "round_robin"
 
 
 @dataclass(frozen=True)
@@ -25,10 +29,34 @@ class Upstream:
     id: str
     url: str
     key_ref: str = ""
+    state: str = SERVING
+    """A draining one takes no new request; what it is answering goes on."""
 
     def document(self) -> dict[str, Any]:
         reference = {"key_ref": self.key_ref} if self.key_ref else {}
-        return {"id": self.id, "url": self.url, **reference}
+        state = {"state": self.state} if self.state != SERVING else {}
+        return {"id": self.id, "url": self.url, **reference, **state}
+
+
+@dataclass(frozen=True)
+class Health:
+    """When a replica of a revision is left out, and how it comes back. Times in seconds."""
+
+    eject_after: int = 5
+    """Failures in a row: no connection, no valid answer in time, or a status from 500."""
+    eject_s: float = 5
+    """For how long; doubled each time, if it fails again soon after its return."""
+    eject_most_s: float = 60
+    probe_s: float = 0
+    """How often the health path of the dialect is asked; 0 is never."""
+    probe_timeout_s: float = 2
+    probe_failures: int = 3
+    """Probes in a row that must fail."""
+    slow_start_s: float = 0
+    """How long a replica that is new or back takes to get its full share; 0 is at once."""
+
+    def document(self) -> dict[str, Any]:
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -42,8 +70,13 @@ class Revision:
     state: str = SERVING
     drain_deadline: str = ""
     """RFC 3339 UTC; set while draining."""
+    balance: str = ROUND_ROBIN
+    health: Health | None = None
+    """Without it no replica is ever left out."""
 
     def document(self) -> dict[str, Any]:
+        balance = {"balance": self.balance} if self.balance != ROUND_ROBIN else {}
+        health = {"health": self.health.document()} if self.health is not None else {}
         deadline = {"drain_deadline": self.drain_deadline} if self.drain_deadline else {}
         return {
             "label": self.label,
@@ -52,6 +85,8 @@ class Revision:
             "dialect": self.dialect,
             "upstreams": [upstream.document() for upstream in self.upstreams],
             **deadline,
+            **balance,
+            **health,
         }
 
 
@@ -72,6 +107,21 @@ class Timers:
 
 
 @dataclass(frozen=True)
+class Mirror:
+    """A copy of a share of the requests, whose answers are thrown away."""
+
+    revision: str
+    percent: int
+    max_inflight: int = 8
+    """Copies open at a time; beyond that none is made."""
+    max_bytes: int = 1024 * 1024
+    """Of a request that is copied, and of an answer that is read."""
+
+    def document(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
 class Declared:
     """The part of a table that its owner writes as a whole."""
 
@@ -81,6 +131,13 @@ class Declared:
     pins: tuple[str, ...] = ()
     """Revisions that a request may ask for by header."""
     timers: Timers = field(default_factory=Timers)
+    pinning: bool = False
+    """Whether a request may ask for any revision, by digest or label."""
+    session_header: str = ""
+    """Requests with the same value of this header stay on one side of the weights; lower case."""
+    fallback: str = ""
+    """The revision that answers while every replica of the active one is out; empty is none."""
+    mirror: Mirror | None = None
 
     def document(self) -> dict[str, Any]:
         return {
@@ -89,6 +146,10 @@ class Declared:
             "revisions": {digest: revision.document() for digest, revision in self.revisions.items()},
             "pins": list(self.pins),
             "timers": self.timers.document(),
+            **({"pinning": True} if self.pinning else {}),
+            **({"session_header": self.session_header} if self.session_header else {}),
+            **({"fallback": self.fallback} if self.fallback else {}),
+            **({"mirror": self.mirror.document()} if self.mirror is not None else {}),
         }
 
 
@@ -101,6 +162,10 @@ class RouteTable:
     declared: Declared
     active: str = ""
     decision_id: str = ""
+    weights: Mapping[str, int] = field(default_factory=dict)
+    """Percent by revision, the active one and one other; empty gives the active one everything."""
+    weights_decision_id: str = ""
+    """The decision that set the weights last; a flip takes the weights back and keeps this."""
 
     @cached_property
     def digest(self) -> str:
@@ -112,12 +177,15 @@ class RouteTable:
         return {**self._body(), "digest": self.digest}
 
     def _body(self) -> dict[str, Any]:
+        decided = {"weights_decision_id": self.weights_decision_id} if self.weights_decision_id else {}
         return {
             "schema": SCHEMA,
             "service": self.service,
             "generation": str(self.generation),
             "decision_id": self.decision_id,
             "active": self.active,
+            **({"weights": dict(self.weights)} if self.weights else {}),
+            **decided,
             **self.declared.document(),
         }
 

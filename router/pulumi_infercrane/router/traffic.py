@@ -32,8 +32,8 @@ class Traffic:
         """Requests ended by the drain deadline."""
         self.drain_until: float | None = None
         """By the router's monotonic clock; None when not draining."""
-        self.turn = 0
-        """Round robin position."""
+        self.spilled: Counter[str] = Counter()
+        """Requests that another revision answered because no replica of this one could, by that revision."""
 
     @property
     def inflight(self) -> int:
@@ -74,14 +74,27 @@ class TrafficBook:
         self.recorded: Counter[str] = Counter()
         """Requests chosen for the recording, by what became of them; empty when nothing is recorded."""
         self._traffic: dict[tuple[str, str], Traffic] = {}
+        self._copies: dict[tuple[str, str], Traffic] = {}
+        self.dropped_copies: Counter[tuple[str, str, str]] = Counter()
+        """(service, revision, reason) → copies that were not made, or not read to their end."""
 
     def of(self, service: str, revision: str) -> Traffic:
         """The counters of a revision, new ones if there are none."""
         return self._traffic.setdefault((service, revision), Traffic(service, revision))
 
+    def of_copies(self, service: str, revision: str) -> Traffic:
+        """The counters of the requests that were copied to a revision."""
+        return self._copies.setdefault((service, revision), Traffic(service, revision))
+
     def forget(self, service: str, revision: str) -> None:
         """A removed revision ends its series."""
         self._traffic.pop((service, revision), None)
+        self._copies.pop((service, revision), None)
+        for key in [key for key in self.dropped_copies if key[:2] == (service, revision)]:
+            del self.dropped_copies[key]
 
     def all(self) -> tuple[Traffic, ...]:
         return tuple(self._traffic.values())
+
+    def copies(self) -> tuple[Traffic, ...]:
+        return tuple(self._copies.values())

@@ -75,7 +75,7 @@ async def test_metrics_count_what_became_of_them(start_router: StartRouter, upst
     async with await router.client() as client:
         await client.ask(chat())
     router.parts.relay.recorder.close()
-    shown = render(router.parts.live.tables, router.parts.relay.traffic).splitlines()
+    shown = render(router.parts.live.routes, router.parts.relay.traffic).splitlines()
     assert 'infercrane_router_recorded_total{outcome="written"} 1' in shown
     assert 'infercrane_router_recorded_total{outcome="dropped"} 0' in shown
 

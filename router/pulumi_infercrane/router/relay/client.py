@@ -10,6 +10,7 @@ from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.request import Phase, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import error_body, own_answer
 from pulumi_infercrane.router.relay.exchange import Exchange
+from pulumi_infercrane.router.relay.mirror import Copy
 from pulumi_infercrane.router.relay.upstream import HIGH_WATER, LOW_WATER
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class ClientConnection(asyncio.Protocol):
 
     __slots__ = (
         "_backlog",
+        "_copy",
         "_deaf",
         "_exchange",
         "_peer",
@@ -46,6 +48,8 @@ class ClientConnection(asyncio.Protocol):
         self._relay = relay
         self._reader = RequestReader(relay.limits, relay.refuse_head, self._on_request, self._on_continue)
         self._exchange: Exchange | None = None
+        self._copy: Copy | None = None
+        """Of the request being answered; ends with it when the client leaves."""
         self._waiting: list[Request | RequestRefused] = []
         self._backlog = 0
         self._deaf = False
@@ -94,6 +98,8 @@ class ClientConnection(asyncio.Protocol):
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.client_lost()
+        if self._copy is not None:
+            self._copy.cancel()
 
     def pause_writing(self) -> None:
         self.stalled_since = self._relay.clock()
@@ -110,7 +116,7 @@ class ClientConnection(asyncio.Protocol):
     # called by the exchange
 
     def answer_done(self, *, close: bool) -> None:
-        self._exchange = None
+        self._exchange = self._copy = None
         self._backlog = 0
         self._phase, self._phase_since = self._reader.phase, self._relay.clock()
         if close:
@@ -190,6 +196,8 @@ class ClientConnection(asyncio.Protocol):
             return
         self._exchange = Exchange(bound, self, relay.clock)
         self._exchange.start()
+        if bound.mirror is not None:
+            self._copy = relay.mirrors.copy(bound, bound.mirror)
 
     def _refuse(self, refused: RequestRefused, request_id: bytes, *, close: bool) -> None:
         self._relay.count_refused(refused)

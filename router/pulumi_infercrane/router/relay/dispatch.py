@@ -7,7 +7,7 @@ from pulumi_infercrane.router.protocol.alias import requested_model, with_model
 from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, REVISION
 from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF
 from pulumi_infercrane.router.protocol.request import Head, Request
-from pulumi_infercrane.router.routes import Binding, Endpoint, Routes, ServiceRoute
+from pulumi_infercrane.router.routes import Binding, Endpoint, MirrorRoute, Routes, ServiceRoute
 from pulumi_infercrane.router.table import SERVING
 
 _NOT_FORWARDED = HOP_BY_HOP | {
@@ -36,6 +36,10 @@ class Bound(NamedTuple):
     model: str
     request_id: bytes
     peer: bytes
+    spill: Binding | None = None
+    """The revision that answers instead when no replica of this one takes a connection."""
+    mirror: MirrorRoute | None = None
+    """Where a copy goes."""
 
     def message(self, endpoint: Endpoint, attempt: int) -> bytes:
         """The whole upstream request."""
@@ -69,8 +73,17 @@ def refuse_path(head: Head) -> None:
         raise RequestRefused(405, "method_not_allowed", f"{_shown(path)} takes {names}")
 
 
-def choose(request: Request, routes: Routes) -> tuple[str, Binding]:
-    """The requested model and the revision that answers for it.
+class Chosen(NamedTuple):
+    """The requested model and the revision that answers for it; the rest as in `Bound`."""
+
+    model: str
+    binding: Binding
+    spill: Binding | None
+    mirror: MirrorRoute | None
+
+
+def choose(request: Request, request_id: bytes, routes: Routes) -> Chosen:
+    """Where a request goes.
 
     Raises:
         RequestRefused: nothing of ours answers this request.
@@ -82,20 +95,47 @@ def choose(request: Request, routes: Routes) -> tuple[str, Binding]:
     if PROTOCOL_OF[request.head.path] not in route.table.declared.protocols:
         raise RequestRefused(404, "unsupported_endpoint", f"{model} does not serve {_shown(request.head.path)}")
     pin = request.head.headers.first.get(REVISION)
-    binding = route.active if pin is None else _pinned(route, pin.decode("latin-1"))
-    if binding is None:
+    spill, mirror = None, None
+    if pin is not None:
+        binding = _pinned(route, pin.decode("latin-1"))
+    elif route.active is None:
         raise RequestRefused(503, "no_route", f"no revision of {model} is active yet")
-    if not binding.endpoints:
+    else:
+        binding, spill = _by_weight(route, route.active, request, request_id)
+        mirror = _mirror(route.mirror, binding, request_id)
+    if not binding.replicas.ready:
         raise RequestRefused(503, "no_upstream", f"no upstream of {model} can be used: its key is missing")
-    return model, binding
+    return Chosen(model, binding, spill, mirror)
 
 
-def _pinned(route: ServiceRoute, digest: str) -> Binding:
-    """A pin that cannot be honoured is an error, never a fall-back to the active revision."""
+def _by_weight(
+    route: ServiceRoute, active: Binding, request: Request, request_id: bytes
+) -> tuple[Binding, Binding | None]:
+    """The revision, and the one that answers when its replicas do not take connections."""
+    canary, fallback = route.canary, route.fallback
+    if canary is not None:
+        session = request.head.headers.first.get(route.session_header) or request_id
+        if canary.binding.replicas.ready and canary.share.takes(session):
+            return canary.binding, active
+    if fallback is not None and (active.replicas.exhausted or not active.replicas.ready):
+        active.traffic.spilled[fallback.traffic.revision] += 1
+        return fallback, None
+    return active, fallback
+
+
+def _mirror(mirror: MirrorRoute | None, binding: Binding, request_id: bytes) -> MirrorRoute | None:
+    if mirror is None or mirror.binding.traffic.revision == binding.traffic.revision:
+        return None
+    return mirror if mirror.share.takes(request_id) else None
+
+
+def _pinned(route: ServiceRoute, name: str) -> Binding:
+    """A pin, digest or label, that cannot be honoured is an error, never a fall-back to the active revision."""
+    digest = route.labels.get(name, name)
     binding = route.bindings.get(digest)
     if binding is None:
         raise RequestRefused(404, "unknown_revision", "the pinned revision is not declared")
-    if digest not in route.table.declared.pins:
+    if not route.table.declared.pinning and digest not in route.table.declared.pins:
         raise RequestRefused(403, "pin_not_allowed", "this revision may not be asked for by header")
     if route.table.declared.revisions[digest].state != SERVING:
         raise RequestRefused(503, "draining", "the pinned revision is draining")

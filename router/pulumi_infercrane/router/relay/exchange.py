@@ -9,7 +9,7 @@ from pulumi_infercrane.router.protocol.observer import Observer, Outcome
 from pulumi_infercrane.router.protocol.response import ResponseReader
 from pulumi_infercrane.router.relay.dispatch import Bound
 from pulumi_infercrane.router.relay.upstream import UpstreamConnection
-from pulumi_infercrane.router.routes import Endpoint
+from pulumi_infercrane.router.routes import Binding, Endpoint
 
 MAX_ATTEMPTS = 2
 """Connections tried; a request that was handed to one is never sent again."""
@@ -53,6 +53,7 @@ class Exchange:
         "_clock",
         "_dechunk",
         "_dialing",
+        "_endpoint",
         "_events_seen",
         "_finished",
         "_head_sent",
@@ -74,6 +75,8 @@ class Exchange:
         self._client = client
         self._clock = clock
         self._observer = Observer(clock)
+        self._endpoint: Endpoint | None = None
+        """The replica this request is counted at."""
         self._upstream: UpstreamConnection | None = None
         self._reader: ResponseReader | None = None
         self._dialing: asyncio.Task[None] | None = None
@@ -89,8 +92,12 @@ class Exchange:
 
     def start(self) -> None:
         """Send the request on a pooled connection, or dial."""
-        self._binding.traffic.open.add(self)
-        endpoint = self._binding.next_endpoint()
+        binding, bound = self._binding, self._bound
+        if bound is None:
+            return
+        binding.traffic.open.add(self)
+        endpoint = binding.replicas.pick(bound.request_id, bound.request.body)
+        self._count_at(endpoint)
         connection = endpoint.pool.take()
         if connection is not None:
             self._begin(connection, endpoint)
@@ -205,19 +212,48 @@ class Exchange:
             self._break(Outcome.IDLE_TIMEOUT)
 
     async def _dial(self, chosen: Endpoint) -> None:
+        connection, bound = await self._connect(chosen), self._bound
+        if connection is None and bound is not None and bound.spill is not None:
+            self._spill(bound, bound.spill)
+            self._attempt += 1
+            connection = await self._connect(bound.spill.replicas.pick(bound.request_id, bound.request.body))
+        self._dialing = None
+        if connection is None or self._endpoint is None:
+            self._refuse(Outcome.CONNECT_FAILED, 503, "no upstream of the revision takes connections")
+        else:
+            self._begin(connection, self._endpoint)
+
+    async def _connect(self, chosen: Endpoint) -> UpstreamConnection | None:
+        """A connection to a replica of the revision, at the second attempt to another one."""
         binding = self._binding
-        others = [endpoint for endpoint in binding.endpoints if endpoint is not chosen]
-        for self._attempt, endpoint in enumerate([chosen, *others][:MAX_ATTEMPTS], start=1):
+        endpoints = [chosen, *binding.replicas.others(chosen)][:MAX_ATTEMPTS]
+        for attempt, endpoint in enumerate(endpoints, start=self._attempt):
+            self._attempt = attempt
+            self._count_at(endpoint)
             try:
-                connection = endpoint.pool.take() or await endpoint.pool.dial(binding.timers.connect_s)
+                return endpoint.pool.take() or await endpoint.pool.dial(binding.timers.connect_s)
             except (OSError, TimeoutError) as error:
                 _log.warning("upstream %s of revision %s: %s", endpoint.id, binding.label, str(error) or "timeout")
-                continue
-            self._dialing = None
-            self._begin(connection, endpoint)
-            return
-        self._dialing = None
-        self._refuse(Outcome.CONNECT_FAILED, 503, "no upstream of the revision takes connections")
+                binding.replicas.failed(endpoint)
+        return None
+
+    def _spill(self, bound: Bound, other: Binding) -> None:
+        """Nothing was sent: another revision answers, and the failure stays booked on this one."""
+        traffic = self._binding.traffic
+        traffic.open.discard(self)
+        traffic.record(Outcome.CONNECT_FAILED, self._observer, self.started_at)
+        traffic.spilled[other.traffic.revision] += 1
+        other.traffic.open.add(self)
+        self._binding, self._bound = other, bound._replace(binding=other, spill=None)
+
+    def _count_at(self, endpoint: Endpoint | None) -> Endpoint | None:
+        """Count the request at this replica, and no longer at the one before, which is returned."""
+        before, self._endpoint = self._endpoint, endpoint
+        if before is not None:
+            before.replica.inflight -= 1
+        if endpoint is not None:
+            endpoint.replica.inflight += 1
+        return before
 
     def _begin(self, connection: UpstreamConnection, endpoint: Endpoint) -> None:
         bound, self._bound = self._bound, None
@@ -254,6 +290,16 @@ class Exchange:
         self.observe()
         return self._observer.end(whole=whole)
 
+    def _judge(self, endpoint: Endpoint, outcome: Outcome) -> None:
+        """What the outcome says about the replica; a failed connect was noted when it failed."""
+        if outcome is Outcome.COMPLETE or outcome is Outcome.UNOBSERVED:
+            self._binding.replicas.succeeded(endpoint)
+        elif outcome in _FAULTS:
+            self._binding.replicas.failed(endpoint)
+        elif outcome is Outcome.HTTP_ERROR and self._reader is not None:
+            replicas = self._binding.replicas
+            (replicas.failed if self._reader.status >= 500 else replicas.succeeded)(endpoint)
+
     def _refuse(self, outcome: Outcome, status: int, message: str) -> None:
         if self._finish(outcome):
             self._client.answer_error(status, _CODES[outcome], message, self._answer_headers())
@@ -271,6 +317,9 @@ class Exchange:
         traffic = self._binding.traffic
         traffic.open.discard(self)
         traffic.record(outcome, self._observer, self.started_at)
+        endpoint = self._count_at(None)
+        if endpoint is not None:
+            self._judge(endpoint, outcome)
         dialing, self._dialing = self._dialing, None
         if dialing is not None:
             dialing.cancel()
@@ -281,6 +330,8 @@ class Exchange:
             upstream.abort()
         return True
 
+
+_FAULTS = frozenset({Outcome.UPSTREAM_CLOSED, Outcome.UPSTREAM_PROTOCOL, Outcome.FIRST_BYTE_TIMEOUT})
 
 _CODES = {
     Outcome.UPSTREAM_CLOSED: "upstream_closed",

@@ -18,6 +18,8 @@ from pulumi_infercrane.router.protocol.request import Head, Limits, Request, has
 from pulumi_infercrane.router.protocol.response import own_answer
 from pulumi_infercrane.router.relay.client import ClientConnection
 from pulumi_infercrane.router.relay.dispatch import Bound, choose, refuse_path
+from pulumi_infercrane.router.relay.mirror import Mirrors
+from pulumi_infercrane.router.relay.probes import Prober
 from pulumi_infercrane.router.routes import Compiler, Routes
 from pulumi_infercrane.router.traffic import TrafficBook
 
@@ -62,6 +64,8 @@ class Relay:
         self.limits = limits or Limits()
         self.timers = timers or ConnectionTimers()
         self.clients: set[ClientConnection] = set()
+        self.mirrors = Mirrors(traffic)
+        self.prober = Prober(traffic.clock)
         self.stopping = False
         self.recorder: Recorder | None = None
         self._id_prefix = secrets.token_hex(6).encode()
@@ -82,10 +86,10 @@ class Relay:
         refuse_path(request.head)
         if request.head.path == MODELS:
             return self._models(request, request_id)
-        model, binding = choose(request, self.routes)
+        model, binding, spill, mirror = choose(request, request_id, self.routes)
         if self.recorder is not None:
             self.recorder.offer(request_id, request.head.path, request.body)
-        return Bound(request, binding, model, request_id, peer)
+        return Bound(request, binding, model, request_id, peer, spill, mirror)
 
     def refuse_head(self, head: Head) -> None:
         """Called before a body is read; what has no body can wait for its turn.
@@ -125,14 +129,19 @@ class Relay:
         now = self.clock()
         for client in tuple(self.clients):
             client.check(now)
+        self.mirrors.check(now)
         for pool in self.compiler.pools:
             pool.expire()
+        for binding in self.routes.watched:
+            binding.replicas.refresh()
+            self.prober.probe_due(binding, now)
         for traffic in self.traffic.all():
             traffic.cut_overdue(now)
 
     def finish_up(self) -> None:
         """Answer nothing new; connections close after what they are answering."""
         self.stopping = True
+        self.mirrors.cancel()
         for client in tuple(self.clients):
             client.finish_up()
 

@@ -185,7 +185,7 @@ class Pool:
         self._idle: dict[UpstreamConnection, None] = {}  # ordered sets
         self._resting: dict[UpstreamConnection, None] = {}
         self._retired = False
-        self._tls = ssl.create_default_context() if address.tls else None
+        self.tls = ssl.create_default_context() if address.tls else None
 
     def take(self) -> UpstreamConnection | None:
         """A connection that is still good, or None."""
@@ -241,6 +241,6 @@ class Pool:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout_s):
             _, connection = await loop.create_connection(
-                lambda: UpstreamConnection(self), self.address.host, self.address.port, ssl=self._tls
+                lambda: UpstreamConnection(self), self.address.host, self.address.port, ssl=self.tls
             )
         return connection
