@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from pulumi_infercrane.router.addresses import ListenAddress
-from pulumi_infercrane.router.calls import Flip
+from pulumi_infercrane.router.calls import Flip, Weights
 from pulumi_infercrane.router.control import ControlClient
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.relay.relay import ConnectionTimers
@@ -64,6 +64,11 @@ class Running:
     async def flip(self, to: str, service: str = "chat", decision: str = "") -> None:
         active = self.parts.live.table(service).active
         await self.parts.live.flip(service, Flip(active, to, decision or f"decision-{to}"))
+
+    async def weigh(self, weights: Mapping[str, int], service: str = "chat", decision: str = "") -> None:
+        active = self.parts.live.table(service).active
+        name = decision or f"weights-{sorted(weights.items())}"
+        await self.parts.live.weigh(service, Weights(active, weights, name))
 
     def read(self, revisions: Mapping[str, Any], **more: Any) -> Declared:
         return read_declared(declared(revisions, **more))

@@ -21,6 +21,8 @@ from pulumi_infercrane.router.control import (
     ServiceUnknown,
     TableInvalid,
     UnexpectedAnswer,
+    Weights,
+    WeightsChanged,
 )
 from tests.router.client import Answer, Client, chat
 from tests.router.conftest import R1, R2, Running, declared, revision
@@ -69,6 +71,31 @@ async def test_a_release_from_the_first_table_to_the_end(
     assert await api.services() == ("chat",)
     await api.delete("chat")
     assert await api.services() == ()
+
+
+async def test_a_canary_step_by_step(api: ControlClient, router: Running, upstream: Upstream) -> None:
+    await router.put({R1: revision("r1", upstream.url), R2: revision("r2", upstream.url)})
+    assert (await api.get("chat")).weights == {R1: 100}
+    first = Weights(R1, {R1: 95, R2: 5}, "w1", expected_generation="3", expected_weights={R1: 100})
+    assert (await api.set_weights("chat", first)).applied
+    assert (await api.set_weights("chat", first)).applied is False
+    await api.set_weights("chat", Weights(R1, {R1: 75, R2: 25}, "w2", expected_weights={R1: 95, R2: 5}))
+    live = await api.get("chat")
+    assert (live.active, live.weights, live.table["weights"]) == (R1, {R1: 75, R2: 25}, {R1: 75, R2: 25})
+    assert (live.decision_id, live.table["weights_decision_id"]) == (f"decision-{R1}", "w2")
+    with pytest.raises(WeightsChanged):
+        await api.flip("chat", Flip(R1, R2, "d2", expected_weights={R1: 95, R2: 5}))
+    await api.flip("chat", Flip(R1, R2, "d2", expected_weights={R1: 75, R2: 25}))
+    assert (await api.get("chat")).weights == {R2: 100}
+
+
+async def test_the_status_tells_how_each_replica_is(api: ControlClient, router: Running, client: Client) -> None:
+    await client.ask(chat())
+    (replica,) = (await api.get("chat")).replicas[R1].items()
+    assert replica == (
+        "r1-0",
+        {"ready": True, "inflight": 0, "answered": 1, "failed": 0, "ejections": 0, "failed_probes": 0},
+    )
 
 
 async def test_the_digest_and_the_etag_name_the_table(control: Path, api: ControlClient) -> None:
@@ -185,6 +212,9 @@ async def test_metrics_count_by_revision_and_outcome(control: Path, router: Runn
     assert f'infercrane_router_tokens_total{{{labels},direction="completion",source="events"}} 3' in lines
     assert 'infercrane_router_route_generation{service="chat"} 2' in lines
     assert "invented" not in answer.body.decode()
+    assert f"infercrane_router_route_weight{{{labels}}} 100" in lines
+    assert f'infercrane_router_replica_answered_total{{{labels},upstream="r1-0"}} 1' in lines
+    assert f'infercrane_router_replica_ready{{{labels},upstream="r1-0"}} 1' in lines
 
 
 async def test_nobody_on_the_socket(tmp_path: Path) -> None:

@@ -4,10 +4,17 @@ from typing import Any
 
 import pytest
 
-from pulumi_infercrane.router.calls import Flip
+from pulumi_infercrane.router.calls import Flip, Weights
 from pulumi_infercrane.router.errors import TableInvalid
-from pulumi_infercrane.router.schema import read_declared, read_drain, read_flip, read_service_name, read_table
-from pulumi_infercrane.router.table import RouteTable, Timers, digest_of
+from pulumi_infercrane.router.schema import (
+    read_declared,
+    read_drain,
+    read_flip,
+    read_service_name,
+    read_table,
+    read_weights,
+)
+from pulumi_infercrane.router.table import Health, Mirror, RouteTable, Timers, digest_of
 from tests.router.conftest import R1, R2, declared, revision
 
 GOOD = declared({R1: revision("r1", "http://10.0.0.7:8000"), R2: revision("r2", "https://host/prefix")}, pins=[R2])
@@ -49,6 +56,10 @@ def with_upstream(**more: Any) -> dict[str, Any]:
     return changed(revisions={R1: entry}, pins=[])
 
 
+def with_routing(**more: Any) -> dict[str, Any]:
+    return changed(revisions={R1: revision("r1", "http://a:1", **more)}, pins=[])
+
+
 @pytest.mark.parametrize(
     ("document", "finding"),
     [
@@ -70,6 +81,19 @@ def with_upstream(**more: Any) -> dict[str, Any]:
         (changed(revisions={R1: revision("r", "http://a"), R2: revision("r", "http://b")}), "labels: 'r' occurs twice"),
         (changed(revisions={R1: revision("r1"), R2: revision("r2", "http://b")}), "upstreams: must be a list of 1"),
         (changed(revisions={R1: revision("r1", "http://a", state="gone")}, pins=[]), "state: must be serving or"),
+        (with_routing(balance="random"), "balance: must be one of consistent_hash, least_inflight"),
+        (with_routing(health={"eject_after": 0}), "health.eject_after: must be a whole number from 1 to 1000"),
+        (with_routing(health={"probe_s": -1}), "health.probe_s: must be seconds"),
+        (with_routing(health={"probes": 1}), "health: unknown field 'probes'"),
+        (changed(pinning="yes"), "pinning: must be true or false"),
+        (changed(session_header="X-Session"), "session_header: 'X-Session' does not match"),
+        (changed(fallback="sha256:" + "9" * 64), "table.fallback: sha256:9"),
+        (changed(mirror={"revision": R2}), "mirror: field 'percent' is missing"),
+        (changed(mirror={"revision": "", "percent": 1}), "mirror.revision: '' does not match"),
+        (changed(mirror={"revision": R2, "percent": 0}), "mirror.percent: must be a whole number from 1 to 100"),
+        (changed(mirror={"revision": R2, "percent": True}), "mirror.percent: must be a whole number"),
+        (with_upstream(state="gone"), "upstreams[0].state: must be serving or draining"),
+        (with_upstream(state="draining"), "upstreams: one must be serving"),
         (with_upstream(key="sk-secret"), "upstreams[0]: unknown field 'key'"),
         (with_upstream(key_ref="sk-secret"), "upstreams[0].key_ref: 'sk-secret' does not match"),
         (with_upstream(url="http://169.254.169.254/latest"), "upstreams[0].url: is a link-local (cloud metadata)"),
@@ -115,3 +139,70 @@ def test_a_drain_is_read() -> None:
 
 def test_timers_are_seconds() -> None:
     assert read_declared(changed(timers={"gap_s": 1.5})).timers == Timers(gap_s=1.5)
+
+
+def test_a_table_that_uses_nothing_new_is_written_as_ever() -> None:
+    """What an earlier version persisted keeps its digest, and that version reads what is written now."""
+    document = RouteTable("chat", 42, read_declared(GOOD), active=R1, decision_id="decision-1").document()
+    assert set(document) == {
+        *("schema", "service", "generation", "decision_id", "active", "digest"),
+        *("aliases", "protocols", "revisions", "pins", "timers"),
+    }
+    assert set(document["revisions"][R1]) == {"label", "state", "upstream_model", "dialect", "upstreams"}
+    assert set(document["revisions"][R1]["upstreams"][0]) == {"id", "url"}
+    assert document["digest"] == "sha256:16b88b1fd88e74fbb0c4c118d631a90511c5c6cd808c36f9426a58573149e3cc"
+
+
+def test_everything_about_routing_is_read_and_written_unchanged() -> None:
+    health = {"eject_after": 3, "probe_s": 10, "slow_start_s": 30}
+    entry = revision("r1", "http://a:1", "http://a:2", balance="least_inflight", health=health)
+    entry["upstreams"][1]["state"] = "draining"
+    more = {"pinning": True, "session_header": "x-session", "fallback": R2, "mirror": {"revision": R2, "percent": 10}}
+    declared = read_declared(changed(revisions={R1: entry, R2: revision("r2", "http://b")}, **more))
+    assert declared.revisions[R1].health == Health(eject_after=3, probe_s=10, slow_start_s=30)
+    assert declared.mirror == Mirror(R2, 10)
+    table = RouteTable("chat", 2, declared, R1, "d", weights={R1: 95, R2: 5}, weights_decision_id="w")
+    assert read_table(table.document()) == table
+
+
+def persisted(**more: Any) -> dict[str, Any]:
+    document = RouteTable("chat", 2, read_declared(GOOD), R1, "d").document() | more
+    del document["digest"]
+    return document | {"digest": digest_of(document)}
+
+
+@pytest.mark.parametrize(
+    ("weights", "finding"),
+    [
+        ({R1: 50, R2: 40}, "weights: must add up to 100, not 90"),
+        ({R1: 100}, "weights: must be of the active revision and one other"),
+        ({R1: 50, "sha256:" + "9" * 64: 50}, "weights: must be of the active revision and one other"),
+        ({R1: 50.0, R2: 50}, "must be a whole number from 0 to 100"),
+        ([], "weights: must be an object"),
+    ],
+)
+def test_persisted_weights_that_are_none(weights: Any, finding: str) -> None:
+    with pytest.raises(TableInvalid, match=finding):
+        read_table(persisted(weights=weights))
+
+
+def test_weights_are_read() -> None:
+    document = {"expected_active": R1, "weights": {R1: 95, R2: 5}, "decision_id": "d", "expected_weights": {R1: 100}}
+    assert read_weights(document) == Weights(R1, {R1: 95, R2: 5}, "d", expected_weights={R1: 100})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weights": {R1: 95, R2: 6}},
+        {"weights": {R1: 105, R2: -5}},
+        {"weights": {"r1": 100}},
+        {"weights": None},
+        {"expected_weights": {R1: 1}},
+        {"decision_id": ""},
+        {"to": R2},
+    ],
+)
+def test_weights_that_are_none(change: dict[str, Any]) -> None:
+    with pytest.raises(TableInvalid):
+        read_weights({"expected_active": R1, "weights": {R1: 95, R2: 5}, "decision_id": "d"} | change)

@@ -6,17 +6,19 @@ from datetime import UTC, datetime
 import pytest
 
 from pulumi_infercrane.router import transitions
-from pulumi_infercrane.router.calls import Flip
+from pulumi_infercrane.router.calls import Flip, Weights
 from pulumi_infercrane.router.errors import (
     ActiveChanged,
     DecisionConflict,
     DecisionExpired,
     GenerationMismatch,
+    RevisionInUse,
     RevisionUnknown,
     TableInvalid,
+    WeightsChanged,
 )
 from pulumi_infercrane.router.schema import read_declared
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.table import SERVING, RouteTable
 from tests.router.conftest import R1, R2, R3, declared, revision
 
 NOW = datetime(2026, 11, 30, 9, tzinfo=UTC)
@@ -77,3 +79,90 @@ def test_draining_is_written_into_the_table() -> None:
     assert drained.declared.revisions[R2].document()["drain_deadline"] == "2026-11-30T09:10:00Z"
     with pytest.raises(RevisionUnknown):
         transitions.drain(TABLE, R3, "2026-11-30T09:10:00Z")
+
+
+STEP = transitions.weigh(TABLE, Weights(R1, {R1: 95, R2: 5}, "w1"), NOW)
+
+
+def test_weights_leave_the_active_revision_and_its_decision_as_they_are() -> None:
+    assert replace(TABLE, generation=6, weights={R1: 95, R2: 5}, weights_decision_id="w1") == STEP
+    assert transitions.carried(TABLE) == {R1: 100}
+    assert transitions.carried(STEP) == {R1: 95, R2: 5}
+
+
+def test_the_same_weights_decision_is_live_already() -> None:
+    again = Weights(R1, {R2: 5, R1: 95, R3: 0}, "w1", expires_at="2020-01-01T00:00:00Z", expected_generation="5")
+    assert transitions.weigh(STEP, again, NOW) is STEP
+
+
+def test_steps_follow_each_other_by_the_weights_they_expect() -> None:
+    step = Weights(R1, {R1: 75, R2: 25}, "w2", expected_weights={R1: 95, R2: 5})
+    assert transitions.weigh(STEP, step, NOW).weights == {R1: 75, R2: 25}
+    with pytest.raises(WeightsChanged, match="the route gives 100 % sha256:1"):
+        transitions.weigh(TABLE, step, NOW)
+
+
+@pytest.mark.parametrize("weights", [{}, {R1: 100}, {R1: 100, R2: 0}])
+def test_all_for_the_active_revision_takes_the_share_back(weights: dict[str, int]) -> None:
+    """As a step that is rolled back says it."""
+    back = transitions.weigh(STEP, Weights(R1, weights, "w2", expected_weights={R1: 95, R2: 5}), NOW)
+    assert (back.weights, back.weights_decision_id, back.generation) == ({}, "w2", 7)
+    assert transitions.weigh(back, Weights(R1, weights, "w2"), NOW) is back
+
+
+def test_a_step_that_was_taken_back_is_not_applied_again() -> None:
+    """Its answer may have been lost, and its call repeated long after."""
+    reset = transitions.flip(STEP, Flip(R1, R1, "d2"), NOW)
+    with pytest.raises(DecisionConflict, match="taken back since"):
+        transitions.weigh(reset, Weights(R1, {R1: 95, R2: 5}, "w1"), NOW)
+
+
+@pytest.mark.parametrize("to", [R1, R2])
+def test_a_flip_takes_all_weights_back(to: str) -> None:
+    flipped = transitions.flip(STEP, Flip(R1, to, "d2", expected_weights={R1: 95, R2: 5}), NOW)
+    assert (flipped.active, flipped.weights) == (to, {})
+
+
+def test_a_flip_may_be_for_certain_weights_only() -> None:
+    with pytest.raises(WeightsChanged):
+        transitions.flip(STEP, Flip(R1, R2, "d2", expected_weights={R1: 75, R2: 25}), NOW)
+    with pytest.raises(WeightsChanged):
+        transitions.flip(STEP, Flip(R1, R2, "d2", expected_weights={R1: 100}), NOW)
+
+
+@pytest.mark.parametrize(
+    ("weights", "error"),
+    [
+        (Weights(R1, {R1: 75, R2: 25}, "w1"), DecisionConflict),
+        (Weights(R1, {R1: 75, R2: 25}, "w2", expires_at="2026-11-30T09:00:00Z"), DecisionExpired),
+        (Weights(R1, {R1: 75, R2: 25}, "w2", expected_generation="5"), GenerationMismatch),
+        (Weights(R2, {R1: 75, R2: 25}, "w2"), ActiveChanged),
+        (Weights(R1, {R1: 75, R3: 25}, "w2"), RevisionUnknown),
+        (Weights(R1, {R2: 100}, "w2"), TableInvalid),
+        (Weights(R1, {R1: 50, R2: 25, R3: 25}, "w2"), TableInvalid),
+    ],
+)
+def test_weights_that_are_refused(weights: Weights, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        transitions.weigh(STEP, weights, NOW)
+
+
+def test_without_an_active_revision_there_is_nothing_to_share() -> None:
+    with pytest.raises(TableInvalid, match="none"):
+        transitions.weigh(RouteTable("chat", 1, BOTH), Weights("", {}, "w1"), NOW)
+
+
+def test_a_revision_with_weight_stays_in_the_table_and_serves() -> None:
+    less = read_declared(declared({R1: revision("r1", "http://a")}))
+    with pytest.raises(RevisionInUse, match="has 5 % of the traffic"):
+        transitions.put(STEP, "chat", less, "6")
+    draining = {R1: revision("r1", "http://a"), R2: revision("r2", "http://b", state="draining")}
+    with pytest.raises(TableInvalid, match=f"a revision with weight must be {SERVING}"):
+        transitions.put(STEP, "chat", read_declared(declared(draining)), "6")
+    with pytest.raises(RevisionInUse, match="take it back first"):
+        transitions.drain(STEP, R2, "2026-11-30T09:10:00Z")
+
+
+def test_a_put_keeps_the_weights() -> None:
+    other = read_declared(declared({R1: revision("r1", "http://c"), R2: revision("r2", "http://b")}))
+    assert transitions.put(STEP, "chat", other, "6").weights == STEP.weights

@@ -80,6 +80,8 @@ class ServiceRoute:
     fallback: Binding | None = None
     mirror: MirrorRoute | None = None
     session_header: bytes = b""
+    plain: bool = True
+    """Whether the active revision answers everything that is not pinned, and nothing is copied."""
 
 
 @dataclass(frozen=True)
@@ -154,16 +156,20 @@ class Compiler:
         bindings = {
             digest: self._binding(table, digest, revision, used) for digest, revision in declared.revisions.items()
         }
+        canary = _canary(table, bindings)
         serving = {d: b for d, b in bindings.items() if declared.revisions[d].state == SERVING and b.endpoints}
+        fallback = serving.get(declared.fallback) if declared.fallback != table.active else None
+        mirror = self._mirror(table, serving)
         return ServiceRoute(
             table=table,
             active=bindings.get(table.active),
             bindings=MappingProxyType(bindings),
             labels=MappingProxyType({revision.label: digest for digest, revision in declared.revisions.items()}),
-            canary=_canary(table, bindings),
-            fallback=serving.get(declared.fallback) if declared.fallback != table.active else None,
-            mirror=self._mirror(table, serving),
+            canary=canary,
+            fallback=fallback,
+            mirror=mirror,
             session_header=declared.session_header.encode(),
+            plain=canary is None and fallback is None and mirror is None,
         )
 
     def _mirror(self, table: RouteTable, serving: Mapping[str, Binding]) -> MirrorRoute | None:

@@ -73,13 +73,8 @@ def refuse_path(head: Head) -> None:
         raise RequestRefused(405, "method_not_allowed", f"{_shown(path)} takes {names}")
 
 
-class Chosen(NamedTuple):
-    """The requested model and the revision that answers for it; the rest as in `Bound`."""
-
-    model: str
-    binding: Binding
-    spill: Binding | None
-    mirror: MirrorRoute | None
+Chosen = tuple[str, Binding, Binding | None, MirrorRoute | None]
+"""The requested model, the revision that answers for it, and `spill` and `mirror` of `Bound`."""
 
 
 def choose(request: Request, request_id: bytes, routes: Routes) -> Chosen:
@@ -100,12 +95,14 @@ def choose(request: Request, request_id: bytes, routes: Routes) -> Chosen:
         binding = _pinned(route, pin.decode("latin-1"))
     elif route.active is None:
         raise RequestRefused(503, "no_route", f"no revision of {model} is active yet")
+    elif route.plain:
+        binding = route.active
     else:
         binding, spill = _by_weight(route, route.active, request, request_id)
         mirror = _mirror(route.mirror, binding, request_id)
     if not binding.replicas.ready:
         raise RequestRefused(503, "no_upstream", f"no upstream of {model} can be used: its key is missing")
-    return Chosen(model, binding, spill, mirror)
+    return model, binding, spill, mirror
 
 
 def _by_weight(

@@ -97,7 +97,8 @@ class Exchange:
             return
         binding.traffic.open.add(self)
         endpoint = binding.replicas.pick(bound.request_id, bound.request.body)
-        self._count_at(endpoint)
+        self._endpoint = endpoint
+        endpoint.replica.inflight += 1
         connection = endpoint.pool.take()
         if connection is not None:
             self._begin(connection, endpoint)
@@ -213,7 +214,7 @@ class Exchange:
 
     async def _dial(self, chosen: Endpoint) -> None:
         connection, bound = await self._connect(chosen), self._bound
-        if connection is None and bound is not None and bound.spill is not None:
+        if connection is None and bound is not None and bound.spill is not None and bound.spill.replicas.ready:
             self._spill(bound, bound.spill)
             self._attempt += 1
             connection = await self._connect(bound.spill.replicas.pick(bound.request_id, bound.request.body))
@@ -246,14 +247,12 @@ class Exchange:
         other.traffic.open.add(self)
         self._binding, self._bound = other, bound._replace(binding=other, spill=None)
 
-    def _count_at(self, endpoint: Endpoint | None) -> Endpoint | None:
-        """Count the request at this replica, and no longer at the one before, which is returned."""
-        before, self._endpoint = self._endpoint, endpoint
-        if before is not None:
-            before.replica.inflight -= 1
-        if endpoint is not None:
-            endpoint.replica.inflight += 1
-        return before
+    def _count_at(self, endpoint: Endpoint) -> None:
+        """Count the request at this replica, and no longer at the one before."""
+        if self._endpoint is not None:
+            self._endpoint.replica.inflight -= 1
+        self._endpoint = endpoint
+        endpoint.replica.inflight += 1
 
     def _begin(self, connection: UpstreamConnection, endpoint: Endpoint) -> None:
         bound, self._bound = self._bound, None
@@ -317,8 +316,9 @@ class Exchange:
         traffic = self._binding.traffic
         traffic.open.discard(self)
         traffic.record(outcome, self._observer, self.started_at)
-        endpoint = self._count_at(None)
+        endpoint, self._endpoint = self._endpoint, None
         if endpoint is not None:
+            endpoint.replica.inflight -= 1
             self._judge(endpoint, outcome)
         dialing, self._dialing = self._dialing, None
         if dialing is not None:
