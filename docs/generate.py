@@ -1,8 +1,9 @@
 """What of the documentation is generated: `python docs/generate.py` writes it, a test compares it.
 
-The table of readers in readers.md, the tables of policy.md, and schemas/*.json.
+The table of readers in readers.md, the tables of policy.md and routing.md, and schemas/*.json.
 """
 
+import importlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from pulumi_infercrane.guard.rule import RuleForm
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
 from pulumi_infercrane.guard.schemas import names, schema_of
 from pulumi_infercrane.guard.times import format_duration
+from pulumi_infercrane.router.balance import known_policies
+from pulumi_infercrane.router.relay.probes import ANY_PATH, PATHS
 
 DOCS = Path(__file__).parent
 BEGIN, END = "<!-- generated: readers -->\n", "<!-- end -->\n"
@@ -38,11 +41,33 @@ def readers_page(page: str) -> str:
 
 def policy_page(page: str) -> str:
     """The page with the tables of today after their marks."""
-    for name, table in (("changes", _changes()), ("rules", _rules()), ("ages", _ages())):
+    return _with_tables(page, (("changes", _changes()), ("rules", _rules()), ("ages", _ages())))
+
+
+def routing_page(page: str) -> str:
+    """The page with the tables of today after their marks."""
+    return _with_tables(page, (("balance", _balance()), ("probes", _probes())))
+
+
+def _with_tables(page: str, tables: Iterable[tuple[str, str]]) -> str:
+    for name, table in tables:
         mark = f"<!-- generated: {name} -->\n"
         before, _, rest = page.partition(mark)
         page = before + mark + table + END + rest.partition(END)[2]
     return page
+
+
+def _balance() -> str:
+    """A row for each policy that the registry finds: the first paragraph of its module."""
+    modules = [(name, importlib.import_module(f"pulumi_infercrane.router.balance.{name}")) for name in known_policies()]
+    rows = [(f"`{name}`", _cell((module.__doc__ or "").partition("\n\n")[0])) for name, module in modules]
+    return _table(("balance", "who answers"), rows)
+
+
+def _probes() -> str:
+    """Where each dialect is asked."""
+    rows = [(f"`{dialect}`", f"`{path.decode()}`") for dialect, path in sorted(PATHS.items())]
+    return _table(("dialect", "path"), [*rows, ("any other", f"`{ANY_PATH.decode()}`")])
 
 
 def _changes() -> str:
@@ -88,7 +113,8 @@ def _cell(text: str) -> str:
 
 def main() -> None:
     """Write everything."""
-    for name, written in (("readers.md", readers_page), ("policy.md", policy_page)):
+    pages = (("readers.md", readers_page), ("policy.md", policy_page), ("routing.md", routing_page))
+    for name, written in pages:
         page = DOCS / name
         page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
     for name, content in schemas().items():

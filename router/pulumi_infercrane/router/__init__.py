@@ -11,23 +11,23 @@
 | `table`, `schema`, `transitions` | the route table: values, strict reading, what a call makes of it |
 | `store`, `live` | tables on disk; applying a change: validate, persist, replace the routes in one assignment |
 | `routes` | the tables compiled for the request path; upstream keys and pools are bound here |
+| `split`, `replicas`, `balance/` | shares of a canary step; which replicas take requests, and which takes the next |
 | `protocol/` | HTTP and server-sent events on bytes, the model name in a body, the outcome of an answer |
-| `relay/` | client connection → dispatch → exchange → upstream connection; the timers |
+| `relay/` | client connection → dispatch → exchange → upstream connection; the timers, copies, health probes |
 | `recording/` | a share of the requests on disk for a replay, when a policy file says so |
 | `traffic`, `metrics`, `readiness` | what is in flight and what became of it |
 | `admin`, `control`, `calls`, `errors` | control protocol: server side, client side, and the values of both |
 | `server`, `addresses` | the process: listeners, signals, which addresses are acceptable |
 
 Admission (client keys, quotas, the queue of a service) belongs between `relay.dispatch.choose` and `Exchange.start`,
-as `admission` and `keys`; canary weights and balancing in `Routes`, read by `choose`; a mirror beside `Exchange`;
-exporters to other data planes in a folder `export/`, one module each.
+as `admission` and `keys`; exporters to other data planes in a folder `export/`, one module each.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pulumi_infercrane.router.calls import DrainState, Flip
+    from pulumi_infercrane.router.calls import DrainState, Flip, Weights
     from pulumi_infercrane.router.control import Changed, ControlClient, LiveService
     from pulumi_infercrane.router.errors import RouterError, RouterUnreachable
     from pulumi_infercrane.router.server import Settings, serve
@@ -41,6 +41,7 @@ __all__ = [
     "RouterError",
     "RouterUnreachable",
     "Settings",
+    "Weights",
     "serve",
 ]
 
@@ -53,6 +54,7 @@ _MODULES = {
     "RouterError": "errors",
     "RouterUnreachable": "errors",
     "Settings": "server",
+    "Weights": "calls",
     "serve": "server",
 }
 

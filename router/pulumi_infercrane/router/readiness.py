@@ -19,7 +19,7 @@ async def _why_service_not_ready(route: ServiceRoute) -> str:
     service = route.table.service
     if route.active is None:
         return f"service {service} has no active revision yet"
-    for endpoint in route.active.endpoints:
+    for endpoint in (endpoint for endpoint in route.active.endpoints if not endpoint.draining):
         try:
             connection = await endpoint.pool.dial(PROBE_S)
         except (OSError, TimeoutError):

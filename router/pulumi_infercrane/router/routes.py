@@ -99,9 +99,8 @@ class Routes:
 
 
 class ReplicaKey(NamedTuple):
-    """What a replica is known by: at another address it is another one."""
+    """What a replica of a service is known by: at another address it is another one."""
 
-    service: str
     revision: str
     id: str
     url: str
@@ -109,10 +108,15 @@ class ReplicaKey(NamedTuple):
 
 @dataclass(frozen=True)
 class _Used:
-    """What the tables being compiled need of what outlives them."""
+    """What a compiled table needs of what outlives it."""
 
     pools: dict[Address, Pool] = field(default_factory=dict)
     replicas: dict[ReplicaKey, Replica] = field(default_factory=dict)
+
+
+class _Compiled(NamedTuple):
+    route: ServiceRoute
+    used: _Used
 
 
 class Compiler:
@@ -123,20 +127,24 @@ class Compiler:
         self._traffic = traffic
         self._pool_idle_s = pool_idle_s
         self._pools: dict[Address, Pool] = {}
-        self._replicas: dict[ReplicaKey, Replica] = {}
+        self._compiled: dict[str, _Compiled] = {}
 
     @property
     def pools(self) -> tuple[Pool, ...]:
         return tuple(self._pools.values())
 
     def compile(self, tables: Mapping[str, RouteTable]) -> Routes:
-        """The routes of all tables. Addresses no table names any more lose their idle connections."""
-        used = _Used()
-        services = {name: self._service(table, used) for name, table in tables.items()}
-        for address, pool in self._pools.items():
-            if address not in used.pools:
-                pool.retire()
-        self._pools, self._replicas = used.pools, used.replicas
+        """The routes of all tables. Addresses no table names any more lose their idle connections.
+
+        A table that was compiled before is not compiled again: a change of one service costs little, however many
+        there are.
+        """
+        compiled = {name: self._once(table) for name, table in tables.items()}
+        named = {address for one in compiled.values() for address in one.used.pools}
+        for address in self._pools.keys() - named:
+            self._pools.pop(address).retire()
+        self._compiled = compiled
+        services = {name: one.route for name, one in compiled.items()}
         by_alias = {alias: route for route in services.values() for alias in route.table.declared.aliases}
         bindings = (binding for route in services.values() for binding in route.bindings.values())
         watched = tuple(binding for binding in bindings if binding.replicas.health is not None)
@@ -151,13 +159,20 @@ class Compiler:
             if upstream.key_ref and not self._keys(upstream.key_ref)
         ]
 
-    def _service(self, table: RouteTable, used: "_Used") -> ServiceRoute:
+    def _once(self, table: RouteTable) -> _Compiled:
+        before = self._compiled.get(table.service)
+        if before is not None and before.route.table is table:
+            return before
+        used = _Used()
+        return _Compiled(self._service(table, used), used)
+
+    def _service(self, table: RouteTable, used: _Used) -> ServiceRoute:
         declared = table.declared
         bindings = {
             digest: self._binding(table, digest, revision, used) for digest, revision in declared.revisions.items()
         }
         canary = _canary(table, bindings)
-        serving = {d: b for d, b in bindings.items() if declared.revisions[d].state == SERVING and b.endpoints}
+        serving = {d: b for d, b in bindings.items() if declared.revisions[d].state == SERVING and b.replicas.ready}
         fallback = serving.get(declared.fallback) if declared.fallback != table.active else None
         mirror = self._mirror(table, serving)
         return ServiceRoute(
@@ -181,9 +196,9 @@ class Compiler:
         share = Share(f"mirror {mirror.revision}", mirror.percent)
         return MirrorRoute(copies, share, mirror.max_inflight, mirror.max_bytes)
 
-    def _binding(self, table: RouteTable, digest: str, revision: Revision, used: "_Used") -> Binding:
+    def _binding(self, table: RouteTable, digest: str, revision: Revision, used: _Used) -> Binding:
         made = (
-            self._endpoint(upstream, ReplicaKey(table.service, digest, upstream.id, upstream.url), used)
+            self._endpoint(upstream, self._replica(table.service, digest, upstream, used), used)
             for upstream in revision.upstreams
         )
         endpoints = tuple(endpoint for endpoint in made if endpoint is not None)
@@ -198,13 +213,19 @@ class Compiler:
             replicas=Replicas(endpoints, chooser_of(revision.balance), revision.health, self._traffic.clock),
         )
 
-    def _endpoint(self, upstream: Upstream, name: "ReplicaKey", used: "_Used") -> Endpoint | None:
+    def _replica(self, service: str, digest: str, upstream: Upstream, used: _Used) -> Replica:
+        """The one that was known before, if it was."""
+        key, before = ReplicaKey(digest, upstream.id, upstream.url), self._compiled.get(service)
+        replica = before.used.replicas.get(key) if before is not None else None
+        return used.replicas.setdefault(key, replica or Replica(self._traffic.clock()))
+
+    def _endpoint(self, upstream: Upstream, replica: Replica, used: _Used) -> Endpoint | None:
         """None when its key is missing: a request is never sent without it."""
         parts = urlsplit(upstream.url)
         tls = parts.scheme == "https"
         address = Address(parts.hostname or "", parts.port or (443 if tls else 80), tls)
-        pool = used.pools.setdefault(address, self._pools.get(address) or self._new_pool(address))
-        replica = used.replicas.setdefault(name, self._replicas.get(name) or Replica(self._traffic.clock()))
+        pool = self._pools.get(address) or self._new_pool(address)
+        self._pools[address] = used.pools[address] = pool
         key = self._keys(upstream.key_ref) if upstream.key_ref else ""
         if key is None:
             return None

@@ -100,6 +100,5 @@ def _print(live: "LiveService") -> None:
     for digest, revision in table["revisions"].items():
         role = "active" if digest == live.active else revision["state"]
         urls = ", ".join(upstream["url"] for upstream in revision["upstreams"])
-        click.echo(
-            f"  {revision['label']:12} {role:9} {live.inflight.get(digest, 0):5} in flight  {digest[:19]}  {urls}"
-        )
+        share, busy = live.weights.get(digest, 0), live.inflight.get(digest, 0)
+        click.echo(f"  {revision['label']:12} {role:9} {share:3} % {busy:5} in flight  {digest[:19]}  {urls}")
