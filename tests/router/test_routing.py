@@ -1,5 +1,6 @@
 """Which revision gets a request: weights, sessions, pins. Probes R9-R12."""
 
+import asyncio
 from collections import Counter
 
 import pytest
@@ -80,6 +81,31 @@ async def test_weights_end_with_a_flip_and_with_the_step_that_is_rolled_back(bot
     assert set((await sides(both, IDS[:20])).values()) == {R2}
     await both.flip(R1, decision="rollback")
     assert set((await sides(both, IDS[:20])).values()) == {R1}
+
+
+async def test_R9_steps_under_load_fail_nothing_and_count_from_their_acknowledgement(both: Running) -> None:
+    stop = asyncio.Event()
+
+    async def keep_asking(name: str) -> list[Answer]:
+        answers = []
+        async with await both.client() as client:
+            while not stop.is_set():
+                headers = f"X-Request-Id: {name}-{len(answers)}"
+                answers.append(await client.ask(chat(len(answers) % 2 == 0, headers)))
+        return answers
+
+    load = [asyncio.create_task(keep_asking(f"load-{number}")) for number in range(8)]
+    for percent in (5, 25, 50):
+        await both.weigh({R1: 100 - percent, R2: percent})
+        assert await sides(both, IDS[:30]) == {
+            name: R2 if Share(R2, percent).takes(name.encode()) else R1 for name in IDS[:30]
+        }
+    await both.flip(R2)
+    assert set((await sides(both, IDS[:30])).values()) == {R2}
+    stop.set()
+    answers = [answer for found in await asyncio.gather(*load) for answer in found]
+    assert all(answer.whole and answer.status == 200 for answer in answers)
+    assert {answer.header("x-infercrane-revision") for answer in answers} == {R1, R2}
 
 
 async def test_weights_outlive_a_restart(both: Running, start_router) -> None:
