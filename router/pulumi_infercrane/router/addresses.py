@@ -24,21 +24,23 @@ class ListenAddress:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def read_listen_address(text: str) -> ListenAddress:
-    """`127.0.0.1:8000`, `[::1]:8000` or `localhost:8000`.
+def read_listen_address(text: str, *, keyed: bool = False) -> ListenAddress:
+    """`127.0.0.1:8000`, `[::1]:8000` or `localhost:8000`; another machine's way in only when `keyed`.
 
     Raises:
-        AddressRefused: not host:port, or reachable from other machines.
+        AddressRefused: not host:port, or reachable from other machines although no keys are required.
     """
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdecimal() or int(port) > 65_535:
         raise AddressRefused(f"{text!r} is not host:port, for example 127.0.0.1:8000")
-    if not _is_loopback(host):
+    if not _is_loopback(host) and not keyed:
         raise AddressRefused(
-            f"{text}: the router has no client keys yet, so it listens on loopback only. "
-            "Use 127.0.0.1 and put an authenticating proxy in front for other machines"
+            f"{text}: without --require-keys the router listens on loopback only. "
+            "Require client keys (infercrane router key new), or use 127.0.0.1"
         )
+    if host != "localhost" and _as_ip(host) is None:
+        raise AddressRefused(f"{text}: listen on an IP address, for example 0.0.0.0:8000")
     return ListenAddress("127.0.0.1" if host == "localhost" else host, int(port))
 
 
@@ -79,7 +81,8 @@ def points_at(url: str, listening: ListenAddress) -> bool:
     """Whether an upstream URL is the router's own data listener."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    return port == listening.port and _is_loopback(parts.hostname or "")
+    host = parts.hostname or ""
+    return port == listening.port and (_is_loopback(host) or host == listening.host)
 
 
 def _is_loopback(host: str) -> bool:

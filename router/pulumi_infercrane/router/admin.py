@@ -12,7 +12,10 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from pulumi_infercrane.router.errors import RequestRefused, RouterError, TableInvalid
+from pulumi_infercrane.router.key_documents import read_grant, read_rotation
+from pulumi_infercrane.router.keys import Key
 from pulumi_infercrane.router.live import Applied, LiveRoutes
+from pulumi_infercrane.router.live_keys import LiveKeys
 from pulumi_infercrane.router.metrics import render
 from pulumi_infercrane.router.protocol.request import Head, Limits, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import own_answer
@@ -41,10 +44,11 @@ Handler = Callable[[Request, re.Match[str]], Awaitable[Answer]]
 class Api:
     """The calls of the control protocol."""
 
-    def __init__(self, live: LiveRoutes, traffic: TrafficBook) -> None:
+    def __init__(self, live: LiveRoutes, keys: LiveKeys, traffic: TrafficBook) -> None:
         self._live = live
+        self._keys = keys
         self._traffic = traffic
-        service = r"/v1/services/(?P<service>[^/]+)"
+        service, key = r"/v1/services/(?P<service>[^/]+)", r"/v1/keys/(?P<key>[^/]+)"
         self._calls: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
             ("GET", re.compile("/livez"), self._livez),
             ("GET", re.compile("/readyz"), self._readyz),
@@ -57,6 +61,10 @@ class Api:
             ("POST", re.compile(f"{service}/weights"), self._weights),
             ("POST", re.compile(f"{service}/drain"), self._drain),
             ("GET", re.compile(rf"{service}/drain/(?P<revision>[^/]+)"), self._drain_state),
+            ("GET", re.compile("/v1/keys"), self._list_keys),
+            ("POST", re.compile("/v1/keys"), self._issue_key),
+            ("POST", re.compile(f"{key}/rotate"), self._rotate_key),
+            ("DELETE", re.compile(key), self._revoke_key),
         )
 
     async def answer(self, request: Request) -> Answer:
@@ -88,7 +96,7 @@ class Api:
         return Answer(503 if reasons else 200, {"ready": not reasons, "reasons": reasons})
 
     async def _metrics(self, _request: Request, _match: re.Match[str]) -> Answer:
-        return Answer(200, render(self._live.routes, self._traffic))
+        return Answer(200, render(self._live.routes, self._traffic, self._live.queues))
 
     async def _services(self, _request: Request, _match: re.Match[str]) -> Answer:
         services = {
@@ -133,6 +141,19 @@ class Api:
     async def _delete(self, _request: Request, match: re.Match[str]) -> Answer:
         await self._live.delete(match["service"])
         return Answer(200, {"deleted": match["service"]})
+
+    async def _list_keys(self, _request: Request, _match: re.Match[str]) -> Answer:
+        return Answer(200, {"required": self._keys.required, "keys": [_shown(key) for key in self._keys.all()]})
+
+    async def _issue_key(self, request: Request, _match: re.Match[str]) -> Answer:
+        return _issued(201, *await self._keys.issue(read_grant(_json(request))))
+
+    async def _rotate_key(self, request: Request, match: re.Match[str]) -> Answer:
+        return _issued(200, *await self._keys.rotate(match["key"], read_rotation(_json(request))))
+
+    async def _revoke_key(self, _request: Request, match: re.Match[str]) -> Answer:
+        await self._keys.revoke(match["key"])
+        return Answer(200, {"revoked": match["key"]})
 
 
 class ControlConnection(asyncio.Protocol):
@@ -203,6 +224,17 @@ def _applied(result: Applied) -> Answer:
         "digest": table.digest,
     }
     return Answer(200, document, table.generation)
+
+
+def _issued(status: int, key: Key, secret: str) -> Answer:
+    """The only answer a secret is ever in."""
+    return Answer(status, {"secret": secret, "key": _shown(key)})
+
+
+def _shown(key: Key) -> dict[str, Any]:
+    """Digests stay here too: nobody needs them."""
+    secrets = [{name: value for name, value in one.document().items() if name != "sha256"} for one in key.secrets]
+    return {**key.document(), "secrets": secrets}
 
 
 def _error(error: RouterError, **more: Any) -> Answer:

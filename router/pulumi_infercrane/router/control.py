@@ -16,6 +16,9 @@ from pulumi_infercrane.router.errors import (
     DecisionConflict,
     DecisionExpired,
     GenerationMismatch,
+    KeyExists,
+    KeysInvalid,
+    KeyUnknown,
     RevisionInUse,
     RevisionUnknown,
     RouterError,
@@ -26,6 +29,7 @@ from pulumi_infercrane.router.errors import (
     UnexpectedAnswer,
     WeightsChanged,
 )
+from pulumi_infercrane.router.keys import Grant
 
 __all__ = [
     "ActiveChanged",
@@ -36,6 +40,12 @@ __all__ = [
     "DrainState",
     "Flip",
     "GenerationMismatch",
+    "Grant",
+    "IssuedKey",
+    "KeyExists",
+    "KeyUnknown",
+    "KeysInvalid",
+    "LiveKeyring",
     "LiveService",
     "RevisionInUse",
     "RevisionUnknown",
@@ -78,6 +88,22 @@ class Changed:
     generation: str
     active: str
     digest: str
+
+
+@dataclass(frozen=True)
+class IssuedKey:
+    """`secret` is what a client sends, and is never shown again; `key` describes it as in `LiveKeyring`."""
+
+    secret: str = field(repr=False)
+    key: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class LiveKeyring:
+    """`required` tells whether a request without a key is refused; `keys` are sorted by name, revoked ones included."""
+
+    required: bool
+    keys: tuple[Mapping[str, Any], ...]
 
 
 class ControlClient:
@@ -168,6 +194,24 @@ class ControlClient:
         """Forget a service. Raises ServiceInUse while requests are in flight."""
         await self._call("DELETE", _path(service))
 
+    async def keys(self) -> LiveKeyring:
+        """Every key there is or was, without anything a secret could be guessed from."""
+        answer = await self._call("GET", "/v1/keys")
+        return LiveKeyring(answer["required"], tuple(answer["keys"]))
+
+    async def new_key(self, grant: Grant) -> IssuedKey:
+        """Make a key. From the first one on requests without a key are refused. Raises KeyExists, KeysInvalid."""
+        return IssuedKey(**await self._call("POST", "/v1/keys", accept=(201,), json=grant.document()))
+
+    async def rotate_key(self, name: str, old_valid_s: float) -> IssuedKey:
+        """A new secret; the old ones stay valid for so many seconds. Raises KeyUnknown, KeysInvalid."""
+        body = {"old_valid_s": old_valid_s}
+        return IssuedKey(**await self._call("POST", f"/v1/keys/{name}/rotate", json=body))
+
+    async def revoke_key(self, name: str) -> None:
+        """Requests that begin afterwards are refused, open streams go on. Raises KeyUnknown."""
+        await self._call("DELETE", f"/v1/keys/{name}")
+
     async def _call(self, method: str, path: str, accept: tuple[int, ...] = (200,), **more: Any) -> dict[str, Any]:
         try:
             response = await self._http.request(method, path, **more)
@@ -206,8 +250,9 @@ def _error(status: int, document: Mapping[str, Any]) -> RouterError:
     if not isinstance(found, dict):
         return UnexpectedAnswer(f"status {status} without an error")
     code, message = str(found.get("code", "")), str(found.get("message", ""))
-    if code == TableInvalid.code:
-        return TableInvalid(found.get("findings") or [message])
+    for kind_of_findings in (TableInvalid, KeysInvalid):
+        if code == kind_of_findings.code:
+            return kind_of_findings(found.get("findings") or [message])
     known = {kind.code: kind for kind in _kinds()}
     if code in known:
         return known[code](message)

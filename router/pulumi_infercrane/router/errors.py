@@ -14,6 +14,9 @@ RouterError
 ├── StateLocked            another router uses this state directory
 ├── StateDamaged           a persisted table cannot be trusted
 ├── StateNotWritten        the disk refused the new table
+├── KeysInvalid            keys, or a request to change them, break a rule; carries every finding
+├── KeyExists              a usable key has this name
+├── KeyUnknown             there is no usable key of this name
 ├── AddressRefused         the address may not be listened on
 ├── AddressTaken           another process listens there
 ├── RecordingRefused       the recording policy, or its folder, cannot be used
@@ -129,6 +132,26 @@ class StateNotWritten(RouterError):
     status = 507
 
 
+class KeysInvalid(TableInvalid):
+    """As TableInvalid, about client keys."""
+
+    code = "keys_invalid"
+
+
+class KeyExists(RouterError):
+    """The name belongs to a key that is not revoked."""
+
+    code = "key_exists"
+    status = 409
+
+
+class KeyUnknown(RouterError):
+    """No key of this name, or a revoked one."""
+
+    code = "key_unknown"
+    status = 404
+
+
 class AddressRefused(RouterError):
     """The listen address or control path is not acceptable."""
 
@@ -148,15 +171,31 @@ class RecordingRefused(RouterError):
 
 
 class RequestRefused(RouterError):
-    """A request that never reaches an upstream; `close` when the rest of the connection cannot be trusted."""
+    """A request that never reaches an upstream; `close` when the rest of the connection cannot be trusted.
+
+    `service` and `reason` (the code, where nothing finer is known) are what it is counted under.
+    """
 
     code = "bad_request"
 
-    def __init__(self, status: int, code: str, message: str, *, close: bool = False) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        close: bool = False,
+        retry_after_s: int | None = None,
+        service: str = "",
+        reason: str = "",
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.close = close
+        self.retry_after_s = retry_after_s
+        self.service = service
+        self.reason = reason or code
 
 
 class AnswerInvalid(RouterError):

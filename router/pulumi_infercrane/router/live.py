@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from pulumi_infercrane.router import transitions
 from pulumi_infercrane.router.addresses import ListenAddress, points_at
+from pulumi_infercrane.router.admission import ServiceQueue
 from pulumi_infercrane.router.calls import DrainState, Flip, Weights
 from pulumi_infercrane.router.errors import RevisionInUse, RevisionUnknown, ServiceInUse, ServiceUnknown, TableInvalid
 from pulumi_infercrane.router.relay.relay import Relay
@@ -53,6 +54,11 @@ class LiveRoutes:
         return self._relay.routes
 
     @property
+    def queues(self) -> tuple[ServiceQueue, ...]:
+        """Of the services with limits."""
+        return tuple(self._relay.admission.queues.values())
+
+    @property
     def tables(self) -> dict[str, RouteTable]:
         return self._relay.routes.tables
 
@@ -62,6 +68,7 @@ class LiveRoutes:
             for finding in self._relay.compiler.missing_keys(table):
                 _log.error("service %s: %s: requests to it are refused", table.service, finding)
         self._relay.routes = self._relay.compiler.compile(tables)
+        self._relay.admission.follow(tables)
         for table in tables.values():
             self._end_drains(table)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from pulumi_infercrane.router.admission import ServiceQueue
 from pulumi_infercrane.router.replicas import ReplicaState, state_of
 from pulumi_infercrane.router.routes import Routes
 from pulumi_infercrane.router.table import RouteTable
@@ -15,9 +16,10 @@ Family = tuple[str, str, Iterable[Sample]]
 """Name, type and samples."""
 
 
-def render(routes: Routes, book: TrafficBook) -> str:
+def render(routes: Routes, book: TrafficBook, queues: Iterable[ServiceQueue] = ()) -> str:
     """All families, each with its type line."""
     traffic, tables = book.all(), routes.tables
+    queues = sorted(queues, key=lambda queue: queue.service)
     unbound = [({"service": "", "revision": "", "outcome": o}, n) for o, n in sorted(book.unbound.items())]
     families: Iterable[Family] = (
         ("requests_total", "counter", [*_outcomes(traffic), *unbound]),
@@ -26,6 +28,10 @@ def render(routes: Routes, book: TrafficBook) -> str:
         ("ttft_seconds_sum", "counter", [(_labels(t), t.ttft_seconds) for t in traffic]),
         ("ttft_seconds_count", "counter", [(_labels(t), t.ttft_count) for t in traffic]),
         ("cut_total", "counter", [(_labels(t), t.cut) for t in traffic]),
+        ("refused_total", "counter", [({"service": s, "reason": r}, n) for (s, r), n in sorted(book.refused.items())]),
+        ("queued", "gauge", [({"service": q.service}, q.length) for q in queues]),
+        ("queue_seconds_sum", "counter", [({"service": q.service}, q.waited_seconds) for q in queues]),
+        ("queue_seconds_count", "counter", [({"service": q.service}, q.waited_count) for q in queues]),
         ("recorded_total", "counter", [({"outcome": o}, n) for o, n in sorted(book.recorded.items())]),
         ("route_generation", "gauge", [({"service": s}, t.generation) for s, t in sorted(tables.items())]),
         ("route_info", "gauge", [(_route(table), 1) for _, table in sorted(tables.items())]),

@@ -21,6 +21,7 @@ from pulumi_infercrane.router.table import (
     Mirror,
     Revision,
     RouteTable,
+    ServiceLimits,
     Timers,
     Upstream,
     digest_of,
@@ -38,13 +39,14 @@ GENERATION = re.compile(r"[1-9][0-9]{0,15}")
 HEADER = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 _DECLARED = ("aliases", "protocols", "revisions")
-_DECLARED_OPTIONAL = ("pins", "pinning", "session_header", "fallback", "mirror", "timers")
+_DECLARED_OPTIONAL = ("pins", "pinning", "session_header", "fallback", "mirror", "timers", "limits")
 _LIVE = ("schema", "service", "generation", "decision_id", "active", "digest")
 _LIVE_OPTIONAL = ("weights", "weights_decision_id")
 _GUARDS = ("expires_at", "expected_generation", "expected_weights")
 _MAX_ITEMS = 256
 _DAY_S = 86_400
 _MAX_COPIED = 64 * 1024 * 1024
+MAX_COUNT = 1_000_000_000
 
 
 def read_declared(document: object) -> Declared:
@@ -53,7 +55,7 @@ def read_declared(document: object) -> Declared:
     Raises:
         TableInvalid: with every finding.
     """
-    reader = _Reader()
+    reader = Reader()
     declared = reader.declared(reader.mapping(document, "table", _DECLARED, _DECLARED_OPTIONAL))
     reader.raise_findings()
     return declared
@@ -72,7 +74,7 @@ def read_table(document: object) -> RouteTable:
     body = {key: value for key, value in document.items() if key != "digest"}
     if document.get("digest") != digest_of(body):
         raise StateDamaged("the content does not match its digest: the file was cut or edited")
-    reader = _Reader()
+    reader = Reader()
     optional = (*_DECLARED_OPTIONAL, *_LIVE_OPTIONAL)
     table = reader.table(reader.mapping(document, "table", (*_DECLARED, *_LIVE), optional))
     reader.raise_findings()
@@ -85,7 +87,7 @@ def read_flip(document: object) -> Flip:
     Raises:
         TableInvalid: with every finding.
     """
-    reader = _Reader()
+    reader = Reader()
     entry = reader.mapping(document, "flip", ("expected_active", "to", "decision_id"), _GUARDS)
     flip = Flip(to=reader.text(entry, "flip", "to", DIGEST), **reader.expectations(entry, "flip"))
     reader.raise_findings()
@@ -98,7 +100,7 @@ def read_weights(document: object) -> Weights:
     Raises:
         TableInvalid: with every finding.
     """
-    reader = _Reader()
+    reader = Reader()
     entry = reader.mapping(document, "call", ("expected_active", "weights", "decision_id"), _GUARDS)
     weights = Weights(weights=reader.weights(entry.get("weights"), "weights"), **reader.expectations(entry, "call"))
     reader.raise_findings()
@@ -111,7 +113,7 @@ def read_drain(document: object) -> tuple[str, float]:
     Raises:
         TableInvalid: with every finding.
     """
-    reader = _Reader()
+    reader = Reader()
     entry = reader.mapping(document, "drain", ("revision", "deadline_s"), ())
     revision = reader.text(entry, "drain", "revision", DIGEST)
     deadline_s = reader.seconds(entry.get("deadline_s"), "drain.deadline_s", least=0)
@@ -130,7 +132,7 @@ def read_service_name(name: str) -> str:
     return name
 
 
-class _Reader:
+class Reader:
     """Collects findings while it reads; what it returns counts only when there are none."""
 
     def __init__(self) -> None:
@@ -200,6 +202,7 @@ class _Reader:
             revisions=revisions,
             pins=pins,
             timers=self.timers(document.get("timers", {})),
+            limits=self.limits(document["limits"]) if "limits" in document else None,
             pinning=self.flag(document.get("pinning", False), "pinning"),
             session_header=self.text(document, "table", "session_header", HEADER, empty=True),
             fallback=self.one_of(document, "table", "fallback", revisions, empty=True),
@@ -284,6 +287,20 @@ class _Reader:
         known = tuple(timer.name for timer in fields(Timers))
         entry = self.mapping(value, "timers", (), known)
         return Timers(**{n: self.seconds(entry[n], f"timers.{n}", least=0.001) for n in known if n in entry})
+
+    def limits(self, value: object) -> ServiceLimits:
+        entry = self.mapping(value, "limits", (), tuple(limit.name for limit in fields(ServiceLimits)))
+        counts = ("max_inflight", "max_inflight_per_revision", "max_queue", "max_queue_bytes")
+        found: dict[str, Any] = {
+            name: self.whole(entry[name], f"limits.{name}", 0 if name.startswith("max_queue") else 1, MAX_COUNT)
+            for name in counts
+            if name in entry
+        }
+        if not {"max_inflight", "max_inflight_per_revision"} & entry.keys():
+            self.find("limits", "needs max_inflight or max_inflight_per_revision")
+        if "queue_timeout_s" in entry:
+            found["queue_timeout_s"] = self.seconds(entry["queue_timeout_s"], "limits.queue_timeout_s", least=0.001)
+        return ServiceLimits(**found)
 
     def seconds(self, value: object, where: str, least: float) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= _DAY_S:

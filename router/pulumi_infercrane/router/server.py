@@ -18,7 +18,9 @@ import uvloop
 from pulumi_infercrane.router.addresses import ListenAddress
 from pulumi_infercrane.router.admin import Api, ControlConnection
 from pulumi_infercrane.router.errors import AddressRefused, AddressTaken
+from pulumi_infercrane.router.key_store import KeyStore
 from pulumi_infercrane.router.live import LiveRoutes
+from pulumi_infercrane.router.live_keys import LiveKeys
 from pulumi_infercrane.router.protocol.request import Limits
 from pulumi_infercrane.router.relay.relay import ConnectionTimers, Relay
 from pulumi_infercrane.router.routes import Compiler
@@ -45,6 +47,8 @@ class Settings:
     drain_s: float = 600
     limits: Limits = field(default_factory=Limits)
     timers: ConnectionTimers = field(default_factory=ConnectionTimers)
+    require_keys: bool = False
+    """Refuse requests without a key even while no key was ever made."""
     record: "RecordingPolicy | None" = None
     """What may be kept of requests; without it the recorder is not even loaded."""
 
@@ -89,7 +93,8 @@ def build(settings: Settings, environment: Mapping[str, str], address: ListenAdd
     store = TableStore(settings.state)
     live = LiveRoutes(relay, store, address)
     live.serve(store.load())
-    return Router(relay, live, Api(live, traffic))
+    keys = LiveKeys(relay, KeyStore(settings.state), required=settings.require_keys)
+    return Router(relay, live, Api(live, keys, traffic))
 
 
 async def _serve(

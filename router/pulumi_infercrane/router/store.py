@@ -1,8 +1,4 @@
-"""Tables on disk: one file per service, replaced in one step, the one before kept.
-
-A change is written to a temporary file, synchronised, and renamed over `<service>.json`; what was there becomes
-`<service>.previous.json`. Killed at any point, a restart finds the old table or the new one, whole.
-"""
+"""Tables on disk: one file per service, `<service>.json`; the one before is `<service>.previous.json`."""
 
 import fcntl
 import json
@@ -15,6 +11,7 @@ from pathlib import Path
 
 import rfc8785
 
+from pulumi_infercrane.router import durable
 from pulumi_infercrane.router.errors import RouterError, StateDamaged, StateLocked, StateNotWritten
 from pulumi_infercrane.router.schema import read_table
 from pulumi_infercrane.router.table import RouteTable
@@ -23,7 +20,6 @@ _log = logging.getLogger(__name__)
 
 _SUFFIX = ".json"
 _PREVIOUS = ".previous.json"
-_TEMPORARY = ".tmp"
 
 
 @contextmanager
@@ -74,12 +70,8 @@ class TableStore:
             StateNotWritten: the disk refused; the old table is still the one on disk.
         """
         current = self._path(table.service, _SUFFIX)
-        temporary = self._path(table.service, _TEMPORARY)
         try:
-            _write_synced(temporary, rfc8785.dumps(table.document()))
-            self._keep_previous(table.service)
-            temporary.replace(current)
-            self._sync_directory()
+            durable.replace(current, rfc8785.dumps(table.document()), self._path(table.service, _PREVIOUS))
         except OSError as error:
             raise StateNotWritten(f"{current}: {error.strerror}; the table before it serves on") from error
 
@@ -88,7 +80,7 @@ class TableStore:
         try:
             self._path(service, _PREVIOUS).unlink(missing_ok=True)
             self._path(service, _SUFFIX).unlink(missing_ok=True)
-            self._sync_directory()
+            durable.sync(self._directory)
         except OSError as error:
             raise StateNotWritten(f"{self._path(service, _SUFFIX)}: {error.strerror}") from error
 
@@ -123,23 +115,8 @@ class TableStore:
         if current.exists():
             current.replace(self._path(service, ".damaged.json"))
 
-    def _keep_previous(self, service: str) -> None:
-        current, link = self._path(service, _SUFFIX), self._path(service, ".link.tmp")
-        if not current.exists():
-            return
-        link.unlink(missing_ok=True)
-        os.link(current, link)
-        link.replace(self._path(service, _PREVIOUS))
-
     def _path(self, service: str, suffix: str) -> Path:
         return self._directory / f"{service}{suffix}"
-
-    def _sync_directory(self) -> None:
-        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _service_of(name: str) -> str:
@@ -155,11 +132,3 @@ def _read(path: Path, service: str) -> RouteTable:
     if table.service != service:
         raise StateDamaged(f"{path}: holds the table of service {table.service}")
     return table
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

@@ -122,6 +122,22 @@ class Mirror:
 
 
 @dataclass(frozen=True)
+class ServiceLimits:
+    """How much of a service runs at once, and how much more may wait. None is unlimited."""
+
+    max_inflight: int | None = None
+    max_inflight_per_revision: int | None = None
+    max_queue: int = 64
+    """Requests."""
+    max_queue_bytes: int = 64 * 1024 * 1024
+    """Of the bodies of all requests that wait."""
+    queue_timeout_s: float = 5
+
+    def document(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
 class Declared:
     """The part of a table that its owner writes as a whole."""
 
@@ -138,6 +154,8 @@ class Declared:
     fallback: str = ""
     """The revision that answers while every replica of the active one is out; empty is none."""
     mirror: Mirror | None = None
+    limits: ServiceLimits | None = None
+    """None admits everything at once."""
 
     def document(self) -> dict[str, Any]:
         return {
@@ -150,6 +168,7 @@ class Declared:
             **({"session_header": self.session_header} if self.session_header else {}),
             **({"fallback": self.fallback} if self.fallback else {}),
             **({"mirror": self.mirror.document()} if self.mirror is not None else {}),
+            **({"limits": self.limits.document()} if self.limits is not None else {}),
         }
 
 

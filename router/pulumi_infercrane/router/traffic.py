@@ -71,6 +71,8 @@ class TrafficBook:
         self.clock = clock
         self.unbound: Counter[Outcome] = Counter()
         """Requests the router answered itself, because no revision was found for them."""
+        self.refused: Counter[tuple[str, str]] = Counter()
+        """(service, reason) → requests the router answered with an error; no service while none was found."""
         self.recorded: Counter[str] = Counter()
         """Requests chosen for the recording, by what became of them; empty when nothing is recorded."""
         self._traffic: dict[tuple[str, str], Traffic] = {}

@@ -32,6 +32,8 @@ class Outcome(StrEnum):
     UPSTREAM_PROTOCOL = "upstream_protocol"
     UNROUTABLE = "unroutable"
     SHED = "shed"
+    LIMITED = "limited"
+    AUTH = "auth"
     CLIENT_ERROR = "client_error"
     UNOBSERVED = "unobserved"
 

@@ -6,9 +6,11 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from pulumi_infercrane.router.admission import Ticket
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.request import Phase, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import error_body, own_answer
+from pulumi_infercrane.router.relay.dispatch import Bound
 from pulumi_infercrane.router.relay.exchange import Exchange
 from pulumi_infercrane.router.relay.mirror import Copy
 from pulumi_infercrane.router.relay.upstream import HIGH_WATER, LOW_WATER
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 MAX_BACKLOG = 64 * 1024
 """Bytes of further requests taken while one is being answered."""
+
+RETRY_SOON = b"Retry-After: 1\r\n"
+_KINDS = {403: "permission_error", 429: "rate_limit_error", 502: "upstream_error", 504: "upstream_error"}
 
 
 class ClientConnection(asyncio.Protocol):
@@ -47,7 +52,7 @@ class ClientConnection(asyncio.Protocol):
     def __init__(self, relay: "Relay") -> None:
         self._relay = relay
         self._reader = RequestReader(relay.limits, relay.refuse_head, self._on_request, self._on_continue)
-        self._exchange: Exchange | None = None
+        self._exchange: Exchange | Ticket | None = None
         self._copy: Copy | None = None
         """Of the request being answered; ends with it when the client leaves."""
         self._waiting: list[Request | RequestRefused] = []
@@ -125,6 +130,8 @@ class ClientConnection(asyncio.Protocol):
             self._advance()
 
     def answer_error(self, status: int, code: str, message: str, headers: bytes) -> None:
+        if status == 503:
+            headers += RETRY_SOON
         self.write(_error_answer(status, code, message, headers, close=self.closing))
         self.answer_done(close=self.closing)
 
@@ -193,15 +200,35 @@ class ClientConnection(asyncio.Protocol):
         if isinstance(bound, bytes):
             self.write(bound)
             self.answer_done(close=self.closing)
-            return
-        self._exchange = Exchange(bound, self, relay.clock)
-        self._exchange.start()
-        if bound.mirror is not None:
-            self._copy = relay.mirrors.copy(bound, bound.mirror)
+        elif isinstance(bound, Ticket):
+            self._exchange = bound
+            bound.wait(self._admitted, self._turned_away)
+        else:
+            self._exchange = exchange = Exchange(bound, self, relay.clock)
+            exchange.start()
+
+    def _admitted(self, bound: Bound, since: float) -> None:
+        """The request has waited for its turn; its time counts from when it came."""
+        self._exchange = exchange = Exchange(bound, self, self._relay.clock)
+        exchange.started_at = since
+        exchange.start()
+
+    def _turned_away(self, refused: RequestRefused, request_id: bytes) -> None:
+        """The request has waited in vain."""
+        self._exchange = None
+        self._refuse(refused, request_id, close=self.closing)
+        if not self.closing:
+            self.answer_done(close=False)
 
     def _refuse(self, refused: RequestRefused, request_id: bytes, *, close: bool) -> None:
         self._relay.count_refused(refused)
         headers = b"X-Request-Id: %b\r\n" % request_id
+        if refused.retry_after_s is not None:
+            headers += b"Retry-After: %d\r\n" % refused.retry_after_s
+        elif refused.status == 503:
+            headers += RETRY_SOON
+        if refused.status == 401:
+            headers += b"WWW-Authenticate: Bearer\r\n"
         self.write(_error_answer(refused.status, refused.code, str(refused), headers, close=close))
         if close:
             self._linger()
@@ -234,10 +261,8 @@ class ClientConnection(asyncio.Protocol):
 
 
 def _error_answer(status: int, code: str, message: str, headers: bytes, *, close: bool) -> bytes:
-    kind = "invalid_request_error" if status < 500 else "upstream_error" if status in (502, 504) else "server_error"
+    kind = _KINDS.get(status) or ("invalid_request_error" if status < 500 else "server_error")
     headers += b"X-InferCrane-Error: %b\r\n" % code.encode()
-    if status == 503:
-        headers += b"Retry-After: 1\r\n"
     if close:
         headers += b"Connection: close\r\n"
     return own_answer(status, error_body(code, message, kind), headers)

@@ -1,6 +1,6 @@
 """Which revision answers a request, and what is sent to it. Decided once, by the table of this moment."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.alias import requested_model, with_model
@@ -9,6 +9,9 @@ from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF
 from pulumi_infercrane.router.protocol.request import Head, Request
 from pulumi_infercrane.router.routes import Binding, Endpoint, MirrorRoute, Routes, ServiceRoute
 from pulumi_infercrane.router.table import SERVING
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.admission import Permit
 
 _NOT_FORWARDED = HOP_BY_HOP | {
     b"accept-encoding",  # a compressed stream cannot be observed
@@ -40,6 +43,8 @@ class Bound(NamedTuple):
     """The revision that answers instead when no replica of this one takes a connection."""
     mirror: MirrorRoute | None = None
     """Where a copy goes."""
+    permit: "Permit | None" = None
+    """Given back when the exchange ends."""
 
     def message(self, endpoint: Endpoint, attempt: int) -> bytes:
         """The whole upstream request."""

@@ -58,6 +58,7 @@ class Exchange:
         "_finished",
         "_head_sent",
         "_observer",
+        "_permit",
         "_pieces",
         "_progress_at",
         "_reader",
@@ -72,6 +73,7 @@ class Exchange:
         """Let go when it is sent: its body may be large, and it is never sent again."""
         self._binding = bound.binding
         self._request_id = bound.request_id
+        self._permit = bound.permit
         self._client = client
         self._clock = clock
         self._observer = Observer(clock)
@@ -328,6 +330,8 @@ class Exchange:
             upstream.release()
         elif upstream is not None:
             upstream.abort()
+        if self._permit is not None:
+            self._permit.release(outcome, self._observer)
         return True
 
 

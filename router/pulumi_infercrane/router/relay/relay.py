@@ -7,11 +7,15 @@ import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import time
 from typing import TYPE_CHECKING
 
 import orjson
 
+from pulumi_infercrane.router.admission import Admission, Ticket
+from pulumi_infercrane.router.credentials import authenticate, refuse_key_in_url
 from pulumi_infercrane.router.errors import RequestRefused
+from pulumi_infercrane.router.keys import Key, Keyring
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.protocol.paths import MODELS
 from pulumi_infercrane.router.protocol.request import Head, Limits, Request, has_body
@@ -30,7 +34,16 @@ _log = logging.getLogger(__name__)
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _UNROUTABLE = frozenset({"no_route", "no_upstream"})
-_SHED = frozenset({"draining"})
+_SHED = frozenset({"draining", "overloaded"})
+
+
+def outcome_of(refused: RequestRefused) -> Outcome:
+    """The class a refused request is counted in."""
+    if refused.code in _UNROUTABLE:
+        return Outcome.UNROUTABLE
+    if refused.code in _SHED:
+        return Outcome.SHED
+    return {401: Outcome.AUTH, 403: Outcome.AUTH, 429: Outcome.LIMITED}.get(refused.status, Outcome.CLIENT_ERROR)
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,11 @@ class Relay:
         self.prober = Prober(traffic.clock)
         self.stopping = False
         self.recorder: Recorder | None = None
+        self.keyring: Keyring | None = None
+        """Replaced as a whole; None lets everybody in."""
+        self.wall_clock: Callable[[], float] = time
+        """Keys expire by it."""
+        self.admission = Admission(traffic, self._bind_again)
         self._id_prefix = secrets.token_hex(6).encode()
         self._id_count = itertools.count(1)
 
@@ -75,8 +93,8 @@ class Relay:
         """A protocol for a new client."""
         return ClientConnection(self)
 
-    def bind(self, request: Request, request_id: bytes, peer: bytes) -> Bound | bytes:
-        """The revision a request is bound to, or our own answer to it.
+    def bind(self, request: Request, request_id: bytes, peer: bytes) -> Bound | Ticket | bytes:
+        """The revision a request is bound to, its place in a queue, or our own answer to it.
 
         Raises:
             RequestRefused: the request is answered with an error.
@@ -84,12 +102,29 @@ class Relay:
         if self.stopping:
             raise RequestRefused(503, "draining", "the router is stopping")
         refuse_path(request.head)
+        key = self._identify(request.head)
         if request.head.path == MODELS:
-            return self._models(request, request_id)
+            return self._models(request, request_id, key)
         model, binding, spill, mirror = choose(request, request_id, self.routes)
         if self.recorder is not None:
             self.recorder.offer(request_id, request.head.path, request.body)
-        return Bound(request, binding, model, request_id, peer, spill, mirror)
+        bound = Bound(request, binding, model, request_id, peer, spill, mirror)
+        if key is None and not self.admission.queues:
+            return bound
+        return self.admission.admit(bound, key)
+
+    def _bind_again(self, bound: Bound) -> Bound:
+        """By the routes and keys of this moment."""
+        if self.stopping:
+            raise RequestRefused(503, "draining", "the router is stopping")
+        self._identify(bound.request.head)
+        model, binding, spill, mirror = choose(bound.request, bound.request_id, self.routes)
+        return bound._replace(model=model, binding=binding, spill=spill, mirror=mirror)
+
+    def _identify(self, head: Head) -> Key | None:
+        """Whose request this is; None where no keys are needed."""
+        refuse_key_in_url(head)
+        return None if self.keyring is None else authenticate(head.headers, self.keyring, self.wall_clock())
 
     def refuse_head(self, head: Head) -> None:
         """Called before a body is read; what has no body can wait for its turn.
@@ -99,6 +134,7 @@ class Relay:
         """
         if has_body(head):
             refuse_path(head)
+            self._identify(head)
 
     def request_id(self, head: Head | None) -> bytes:
         """The client's id when it is harmless, else one of ours."""
@@ -109,12 +145,8 @@ class Relay:
 
     def count_refused(self, refused: RequestRefused) -> None:
         """Book a request that no revision was bound to."""
-        outcome = Outcome.CLIENT_ERROR
-        if refused.code in _UNROUTABLE:
-            outcome = Outcome.UNROUTABLE
-        elif refused.code in _SHED:
-            outcome = Outcome.SHED
-        self.traffic.unbound[outcome] += 1
+        self.traffic.unbound[outcome_of(refused)] += 1
+        self.traffic.refused[refused.service, refused.reason] += 1
 
     async def sweep_forever(self) -> None:
         """Run the timers of all connections: one pass per `sweep_s` instead of a timer per event."""
@@ -150,9 +182,10 @@ class Relay:
         for client in tuple(self.clients):
             client.cut()
 
-    def _models(self, request: Request, request_id: bytes) -> bytes:
-        """The aliases, whatever the upstreams call their models and whether they answer or not."""
-        names = sorted(self.routes.by_alias)
+    def _models(self, request: Request, request_id: bytes, key: Key | None) -> bytes:
+        """The aliases a key may use, whatever the upstreams call their models and whether they answer or not."""
+        aliases = self.routes.by_alias.items()
+        names = sorted(name for name, route in aliases if key is None or key.serves(route.table.service))
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "infercrane"} for name in names]
         close = self.stopping or not request.keep_alive or request.head.version == "1.0"
         headers = b"X-Request-Id: %b\r\n%b" % (request_id, b"Connection: close\r\n" if close else b"")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pulumi_infercrane.router.errors import RouterError
+from pulumi_infercrane.stacks.cli._router_keys import key
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.control import LiveService
@@ -26,15 +27,19 @@ def command() -> None:
     """
 
 
+command.add_command(key)
+
+
 @command.command("serve")
 @click.option("--listen", default="127.0.0.1:8000", show_default=True, help="Address clients connect to.")
 @click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
 @click.option("--state", type=click.Path(path_type=Path), required=True, help="Folder of the persisted tables.")
 @click.option("--drain", default=600.0, show_default=True, help="Seconds open streams may take after SIGTERM.")
+@click.option("--require-keys", is_flag=True, help="Refuse requests without a client key, also before one was made.")
 @click.option(
     "--record", type=click.Path(dir_okay=False, path_type=Path), help="Recording policy; without one nothing is kept."
 )
-def serve(listen: str, control: Path, state: Path, drain: float, record: Path | None) -> None:
+def serve(listen: str, control: Path, state: Path, drain: float, require_keys: bool, record: Path | None) -> None:
     """Serve the tables of a state folder until SIGTERM; a second signal ends at once.
 
     \b
@@ -49,7 +54,8 @@ def serve(listen: str, control: Path, state: Path, drain: float, record: Path | 
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        settings = Settings(read_listen_address(listen), control, state, drain, record=_policy(record))
+        address = read_listen_address(listen, keyed=require_keys)
+        settings = Settings(address, control, state, drain, require_keys=require_keys, record=_policy(record))
         serve(settings, os.environ, ready)
     except RouterError as error:
         raise click.ClickException(str(error)) from error
