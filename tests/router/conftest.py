@@ -16,6 +16,7 @@ import uvloop
 from pulumi_infercrane.router.addresses import ListenAddress
 from pulumi_infercrane.router.calls import Flip, Weights
 from pulumi_infercrane.router.control import ControlClient
+from pulumi_infercrane.router.keys import Grant
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.relay.relay import ConnectionTimers
 from pulumi_infercrane.router.schema import read_declared
@@ -85,6 +86,15 @@ class Running:
         (found,) = self.traffic(digest).outcomes.elements()
         return found
 
+    async def key(self, name: str = "ci", **more: Any) -> str:
+        """The secret of a new key for the service `chat`, as it goes into an Authorization header."""
+        _, secret = await self.parts.keys.issue(Grant(name, more.pop("services", ("chat",)), **more))
+        return secret
+
+    def reasons(self) -> dict[str, int]:
+        """Refused requests by reason."""
+        return {reason: count for (_, reason), count in self.parts.relay.traffic.refused.items()}
+
     async def client(self) -> Client:
         return await Client.connect(self.port)
 
@@ -125,10 +135,14 @@ async def start_router(tmp_path: Path) -> AsyncIterator[StartRouter]:
     closing = contextlib.AsyncExitStack()
 
     async def start(
-        environment: Mapping[str, str] | None = None, limits: Any = None, record: Any = None, **timers: float
+        environment: Mapping[str, str] | None = None,
+        limits: Any = None,
+        record: Any = None,
+        require_keys: bool = False,
+        **timers: float,
     ) -> Running:
         settings = Settings(ListenAddress("127.0.0.1", 0), tmp_path / "c", tmp_path, timers=replace(TIMERS, **timers))
-        settings = replace(settings, record=record)
+        settings = replace(settings, record=record, require_keys=require_keys)
         if limits is not None:
             settings = replace(settings, limits=limits)
         loop = asyncio.get_running_loop()
@@ -180,12 +194,14 @@ class RouterProcess:
         control: str = "c.sock",
         state: str = "state",
         record: str | None = None,
+        options: tuple[str, ...] = (),
     ) -> None:
         self.control = folder / control
         self.state = folder / state
         serve = [sys.executable, "-m", "pulumi_infercrane", "router", "serve", "--listen", listen]
         serve += ["--control", str(self.control), "--state", str(self.state), "--drain", "10"]
         serve += ["--record", str(folder / record)] if record else []
+        serve += options
         self.process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def wait_ready(self) -> "RouterProcess":
@@ -216,7 +232,7 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., RouterProcess]]:
     """A factory of router processes below one folder; all are gone at the end."""
     started: list[RouterProcess] = []
 
-    def start(**settings: str) -> RouterProcess:
+    def start(**settings: Any) -> RouterProcess:
         started.append(RouterProcess(tmp_path, **settings))
         return started[-1]
 

@@ -29,14 +29,18 @@ class Bucket:
 
     def wait_s(self, amount: float) -> float:
         """Seconds until this may be taken, 0 for now. More than there is room for may be taken from a full bucket."""
-        now = self._clock()
-        filled = max(0.0, now - self._at) * self.per_minute / 60
-        self._level, self._at = min(float(self.per_minute), self._level + filled), now
+        self._fill()
         return max(0.0, min(amount, self.per_minute) - self._level) * 60 / self.per_minute
 
     def take(self, amount: float) -> None:
         """Negative to give back."""
+        self._fill()
         self._level = min(float(self.per_minute), self._level - amount)
+
+    def _fill(self) -> None:
+        now = self._clock()
+        filled = max(0.0, now - self._at) * self.per_minute / 60
+        self._level, self._at = min(float(self.per_minute), self._level + filled), now
 
 
 class Budget:

@@ -65,10 +65,11 @@ def serve(settings: Settings, environment: Mapping[str, str], on_ready: Callable
 
 @dataclass(frozen=True)
 class Router:
-    """The parts of a router: data plane, tables, control protocol."""
+    """The parts of a router: data plane, tables, client keys, control protocol."""
 
     relay: Relay
     live: LiveRoutes
+    keys: LiveKeys
     api: Api
 
 
@@ -94,7 +95,7 @@ def build(settings: Settings, environment: Mapping[str, str], address: ListenAdd
     live = LiveRoutes(relay, store, address)
     live.serve(store.load())
     keys = LiveKeys(relay, KeyStore(settings.state), required=settings.require_keys)
-    return Router(relay, live, Api(live, keys, traffic))
+    return Router(relay, live, keys, Api(live, keys, traffic))
 
 
 async def _serve(
