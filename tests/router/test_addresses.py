@@ -19,6 +19,16 @@ def test_other_machines_are_not(text: str) -> None:
         read_listen_address(text)
 
 
+@pytest.mark.parametrize(("text", "host"), [("0.0.0.0:80", "0.0.0.0"), ("[::]:80", "::"), ("10.0.0.1:80", "10.0.0.1")])
+def test_other_machines_are_accepted_where_keys_are_required(text: str, host: str) -> None:
+    assert read_listen_address(text, keyed=True) == ListenAddress(host, 80)
+
+
+def test_a_name_is_no_address_to_listen_on() -> None:
+    with pytest.raises(AddressRefused, match="listen on an IP address"):
+        read_listen_address("example.org:80", keyed=True)
+
+
 @pytest.mark.parametrize("text", ["", "127.0.0.1", ":80", "127.0.0.1:http", "127.0.0.1:65536"])
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(AddressRefused, match="is not host:port"):

@@ -1,6 +1,7 @@
 """The control protocol on bytes: strict, with a stable code for every refusal."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +16,11 @@ from pulumi_infercrane.router.control import (
     DecisionConflict,
     Flip,
     GenerationMismatch,
+    Grant,
+    KeyExists,
+    KeysInvalid,
+    KeyUnknown,
+    LiveKeyring,
     RevisionInUse,
     RevisionUnknown,
     RouterUnreachable,
@@ -24,6 +30,7 @@ from pulumi_infercrane.router.control import (
     Weights,
     WeightsChanged,
 )
+from pulumi_infercrane.router.keys import KeyLimits
 from tests.router.client import Answer, Client, chat
 from tests.router.conftest import R1, R2, Running, declared, revision
 from tests.router.upstream import Upstream
@@ -153,11 +160,47 @@ async def test_every_finding_arrives(api: ControlClient) -> None:
         ("GET", f"/v1/services/chat/drain/{R2}", None, 422, "unknown_revision"),
         ("PUT", "/v1/services/chat", b"x" * (1024 * 1024 + 1), 413, "body_too_large"),
         ("DELETE", "/v1/services/other", None, 404, "service_unknown"),
+        ("POST", "/v1/keys", {"name": "a", "services": ["*"], "secret": "x"}, 422, "keys_invalid"),
+        ("PUT", "/v1/keys", {}, 405, "method_not_allowed"),
+        ("POST", "/v1/keys/none/rotate", {"old_valid_s": 0}, 404, "key_unknown"),
+        ("POST", "/v1/keys/none/rotate", {}, 422, "keys_invalid"),
+        ("DELETE", "/v1/keys/none", None, 404, "key_unknown"),
     ],
 )
 async def test_what_is_no_call(control: Path, method: str, path: str, body: Any, status: int, code: str) -> None:
     answer = await call(control, method, path, body)
     assert (answer.status, answer.error) == (status, code)
+
+
+async def test_a_key_from_its_first_day_to_its_last(api: ControlClient, control: Path) -> None:
+    assert await api.keys() == LiveKeyring(required=False, keys=())
+    issued = await api.new_key(Grant("ci", ("chat",), limits=KeyLimits(requests_per_minute=6)))
+    assert issued.secret.startswith("ic_") and issued.secret not in repr(issued)
+    assert issued.key["limits"] == {"requests_per_minute": 6}
+    with pytest.raises(KeyExists, match="a key ci exists"):
+        await api.new_key(Grant("ci", ("chat",)))
+    rotated = await api.rotate_key("ci", 3600)
+    assert rotated.secret != issued.secret
+    await api.revoke_key("ci")
+    live = await api.keys()
+    assert live.required
+    assert [(key["name"], key["secrets"], "revoked_at" in key) for key in live.keys] == [("ci", [], True)]
+    with pytest.raises(KeyUnknown, match="was revoked at"):
+        await api.rotate_key("ci", 0)
+
+
+async def test_a_secret_is_shown_once_and_its_digest_never(api: ControlClient, control: Path) -> None:
+    issued = await api.new_key(Grant("ci", ("chat",)))
+    listed = (await call(control, "GET", "/v1/keys")).body.decode()
+    assert issued.secret not in listed
+    assert hashlib.sha256(issued.secret.encode()).hexdigest() not in listed
+    assert "sha256" not in listed
+
+
+async def test_every_finding_about_a_key_arrives(api: ControlClient) -> None:
+    with pytest.raises(KeysInvalid) as refused:
+        await api.new_key(Grant("No Name", ("no service",), priorities=("urgent",)))
+    assert len(refused.value.findings) == 3
 
 
 async def test_an_expired_flip_is_gone(control: Path) -> None:
@@ -211,10 +254,20 @@ async def test_metrics_count_by_revision_and_outcome(control: Path, router: Runn
     assert f"infercrane_router_inflight{{{labels}}} 0" in lines
     assert f'infercrane_router_tokens_total{{{labels},direction="completion",source="events"}} 3' in lines
     assert 'infercrane_router_route_generation{service="chat"} 2' in lines
+    assert 'infercrane_router_refused_total{service="",reason="model_not_found"} 1' in lines
+    assert not any("queued{" in line for line in lines)
     assert "invented" not in answer.body.decode()
     assert f"infercrane_router_route_weight{{{labels}}} 100" in lines
     assert f'infercrane_router_replica_answered_total{{{labels},upstream="r1-0"}} 1' in lines
     assert f'infercrane_router_replica_ready{{{labels},upstream="r1-0"}} 1' in lines
+
+
+async def test_metrics_of_a_queue(api: ControlClient, control: Path, upstream: Upstream) -> None:
+    limited = declared({R1: revision("r1", upstream.url)}, limits={"max_inflight": 1})
+    await api.put("chat", limited, if_match="2")
+    lines = (await call(control, "GET", "/metrics")).body.decode().splitlines()
+    for name, value in (("queued", "0"), ("queue_seconds_sum", "0.0"), ("queue_seconds_count", "0")):
+        assert f'infercrane_router_{name}{{service="chat"}} {value}' in lines
 
 
 async def test_nobody_on_the_socket(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_a_grant_survives_the_wire(grant: Grant) -> None:
         ({"priorities": []}, "key.priorities: must name at least one"),
         ({"priorities": ["urgent"]}, "key.priorities[0]: 'urgent' does not match high|normal|low"),
         ({"pin": 1}, "key.pin: must be true or false"),
-        ({"limits": {"requests_per_minute": 0}}, "key.limits.requests_per_minute: must be a whole number, from 1"),
+        ({"limits": {"requests_per_minute": 0}}, "key.limits.requests_per_minute: must be a whole number from 1"),
         ({"limits": {"tokens_per_minute": True}}, "key.limits.tokens_per_minute"),
         ({"limits": {"rps": 1}}, "key.limits: unknown field 'rps'"),
         ({"expires_at": "tomorrow"}, "key.expires_at: 'tomorrow' does not match"),

@@ -14,7 +14,7 @@ from pulumi_infercrane.router.schema import (
     read_table,
     read_weights,
 )
-from pulumi_infercrane.router.table import Health, Mirror, RouteTable, Timers, digest_of
+from pulumi_infercrane.router.table import Health, Mirror, RouteTable, ServiceLimits, Timers, digest_of
 from tests.router.conftest import R1, R2, declared, revision
 
 GOOD = declared({R1: revision("r1", "http://10.0.0.7:8000"), R2: revision("r2", "https://host/prefix")}, pins=[R2])
@@ -78,6 +78,13 @@ def with_routing(**more: Any) -> dict[str, Any]:
         (changed(timers={"gap_s": 0}), "timers.gap_s: must be seconds, from 0.001 to 86400"),
         (changed(timers={"gap_s": True}), "timers.gap_s: must be seconds"),
         (changed(timers={"gap": 1}), "timers: unknown field 'gap'"),
+        (changed(limits=None), "limits: must be an object"),
+        (changed(limits={}), "limits: needs max_inflight or max_inflight_per_revision"),
+        (changed(limits={"max_inflight": 0}), "limits.max_inflight: must be a whole number from 1"),
+        (changed(limits={"max_inflight": 1.0}), "limits.max_inflight: must be a whole number"),
+        (changed(limits={"max_inflight": 1, "max_queue": -1}), "limits.max_queue: must be a whole number from 0"),
+        (changed(limits={"max_inflight": 1, "queue_timeout_s": 0}), "limits.queue_timeout_s: must be seconds"),
+        (changed(limits={"max_inflight": 1, "rps": 1}), "limits: unknown field 'rps'"),
         (changed(revisions={R1: revision("r", "http://a"), R2: revision("r", "http://b")}), "labels: 'r' occurs twice"),
         (changed(revisions={R1: revision("r1"), R2: revision("r2", "http://b")}), "upstreams: must be a list of 1"),
         (changed(revisions={R1: revision("r1", "http://a", state="gone")}, pins=[]), "state: must be serving or"),
@@ -206,3 +213,9 @@ def test_weights_are_read() -> None:
 def test_weights_that_are_none(change: dict[str, Any]) -> None:
     with pytest.raises(TableInvalid):
         read_weights({"expected_active": R1, "weights": {R1: 95, R2: 5}, "decision_id": "d"} | change)
+
+
+def test_limits_are_read_and_written_unchanged() -> None:
+    table = RouteTable("chat", 1, read_declared(changed(limits={"max_inflight": 8, "queue_timeout_s": 0.5})))
+    assert table.declared.limits == ServiceLimits(max_inflight=8, queue_timeout_s=0.5)
+    assert read_table(table.document()) == table

@@ -11,7 +11,7 @@ from time import monotonic
 
 import pytest
 
-from pulumi_infercrane.router.control import ControlClient, Flip, RouterUnreachable
+from pulumi_infercrane.router.control import ControlClient, Flip, Grant, RouterUnreachable
 from tests.router.client import Answer, Client, chat
 from tests.router.conftest import R1, R2, RouterProcess, declared, eventually, revision
 from tests.router.upstream import Call, Upstream, delta
@@ -158,10 +158,37 @@ async def test_a_control_socket_has_one_router(start_process: Start) -> None:
     assert "another router answers on the control socket" in errors
 
 
-async def test_other_machines_are_refused_until_there_are_keys(start_process: Start) -> None:
+async def test_other_machines_are_refused_unless_keys_are_required(start_process: Start) -> None:
     code, errors = await start_process(listen="0.0.0.0:0").ended()
     assert code == 1
-    assert "listens on loopback only" in errors
+    assert "without --require-keys the router listens on loopback only" in errors
+
+
+async def test_other_machines_are_let_in_with_a_key_only(start_process: Start, upstream: Upstream) -> None:
+    process = start_process(listen="0.0.0.0:0", options=("--require-keys",)).wait_ready()
+    await put_and_flip(process, upstream)
+    assert (await ask(process.port)).error == "missing_api_key"
+    async with process.client() as control:
+        issued = await control.new_key(Grant("ci", ("chat",)))
+    async with await Client.connect(process.port) as client:
+        assert (await client.ask(chat(True, f"Authorization: Bearer {issued.secret}"))).whole
+
+
+async def test_K4_a_revoked_key_stays_revoked_over_a_kill_and_a_damaged_file(
+    start_process: Start, upstream: Upstream
+) -> None:
+    process = start_process().wait_ready()
+    await put_and_flip(process, upstream)
+    async with process.client() as control:
+        stays, goes = [await control.new_key(Grant(name, ("chat",))) for name in ("stays", "goes")]
+        await control.revoke_key("goes")
+    process.kill()
+    (process.state / "keys" / "keys.json").write_bytes(b"{")
+    again = start_process().wait_ready()
+    async with await Client.connect(again.port) as client:
+        assert (await client.ask(chat(True, f"Authorization: Bearer {stays.secret}"))).whole
+        refused = await client.ask(chat(True, f"Authorization: Bearer {goes.secret}"))
+        assert refused.error == "invalid_api_key"
 
 
 async def test_the_control_socket_is_for_its_owner_only(start_process: Start) -> None:

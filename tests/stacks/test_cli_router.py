@@ -6,7 +6,7 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from pulumi_infercrane.stacks.cli.router import command
 from tests.router.conftest import R1, RouterProcess, declared, revision
@@ -48,3 +48,31 @@ def test_without_a_router_it_says_so(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, ["table", "--control", str(tmp_path / "none")])
     assert result.exit_code == 1
     assert "Error: no router answers on" in result.output
+
+
+def run(router: RouterProcess, *arguments: str) -> Result:
+    return CliRunner().invoke(command, ["key", *arguments, "--control", str(router.control)])
+
+
+def test_a_key_is_made_listed_rotated_and_revoked(router: RouterProcess) -> None:
+    assert run(router, "list").stdout == "requests without a key are allowed\n"
+    made = run(router, "new", "ci", "--service", "chat", "--days", "30", "--requests-per-minute", "60")
+    assert made.stdout.startswith("ic_") and made.stdout.count("\n") == 1
+    assert made.stderr == "key ci: it is not shown again\n"
+    rotated = run(router, "rotate", "ci", "--old-valid", "60", "--json")
+    document = json.loads(rotated.stdout)
+    assert document["secret"] != made.stdout.strip()
+    assert document["key"]["limits"] == {"requests_per_minute": 60}
+    assert "2 secrets" in run(router, "list").stdout
+    assert run(router, "revoke", "ci").stdout == "ci is revoked\n"
+    listed = run(router, "list").stdout.splitlines()
+    assert listed[0] == "requests without a key are refused"
+    assert "revoked 20" in listed[1]
+    assert json.loads(run(router, "list", "--json").stdout)["required"] is True
+
+
+def test_a_refused_key_is_explained(router: RouterProcess) -> None:
+    refused = run(router, "new", "ci", "--service", "chat", "--priority", "urgent")
+    assert refused.exit_code == 1
+    assert "key.priorities[0]: 'urgent' does not match high|normal|low" in refused.output
+    assert "no key ci" in run(router, "revoke", "ci").output
