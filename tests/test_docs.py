@@ -20,11 +20,13 @@ from pulumi_infercrane.guard.collect.prices import load_prices
 from pulumi_infercrane.guard.collect.recording import load_recording
 from pulumi_infercrane.guard.times import format_time
 from pulumi_infercrane.router.recording.policy import read_policy
+from pulumi_infercrane.router.schema import read_declared
 from pulumi_infercrane.stacks.cli import cli
 from pulumi_infercrane.stacks.config import from_file
 from pulumi_infercrane.stacks.project import find_project
 from tests.guard.conftest import Folder
 from tests.guard.traffic import conftest as traffic
+from tests.router.conftest import R1, RouterProcess, declared, revision
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -145,6 +147,25 @@ def test_the_way_from_step_to_step_works_as_shown(tmp_path: Path) -> None:
 def test_the_window_shown_is_read() -> None:
     loaded = read_window(blocks(ROOT / "docs" / "canary.md", "json")[0].encode())
     assert loaded.problem is None
+
+
+def test_the_life_of_a_key_goes_as_shown(tmp_path: Path) -> None:
+    router = RouterProcess(tmp_path, control="router.sock").wait_ready()
+    try:
+        printed = run_shown(blocks(ROOT / "docs" / "keys.md", "sh")[0], tmp_path)
+    finally:
+        router.kill()
+    old, new = ((tmp_path / name).read_text() for name in ("ci.key", "ci.new.key"))
+    assert old.startswith("ic_") and new.startswith("ic_") and old != new
+    assert "2 secrets" in printed
+    assert printed.endswith("ci is revoked\n")
+
+
+def test_the_limits_shown_are_read() -> None:
+    shown = json.loads(blocks(ROOT / "docs" / "keys.md", "json")[0])
+    read = read_declared(declared({R1: revision("r1", "http://a")}, limits=shown))
+    assert read.limits is not None
+    assert read.limits.document() == shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -38,6 +38,12 @@ def test_a_key_is_found_by_its_secret_and_by_nothing_else() -> None:
         assert names(issued.keys, wrong) is None, wrong
 
 
+def test_a_look_up_compares_digests_only_so_its_time_tells_nothing() -> None:
+    issued = issue({}, GRANT, NOW)
+    (held,) = Keyring(issued.keys)._by_digest
+    assert held == hashlib.sha256(issued.secret.encode()).digest()
+
+
 def test_a_name_is_used_once_until_its_key_is_revoked() -> None:
     issued = issue({}, GRANT, NOW)
     with pytest.raises(KeyExists, match="rotate it, or revoke it first"):

@@ -9,18 +9,19 @@
 | where | what |
 |---|---|
 | `table`, `schema`, `transitions` | the route table: values, strict reading, what a call makes of it |
-| `store`, `live` | tables on disk; applying a change: validate, persist, replace the routes in one assignment |
+| `store`, `live`, `durable` | tables on disk; applying a change: validate, persist, replace the routes at once |
 | `routes` | the tables compiled for the request path; upstream keys and pools are bound here |
 | `split`, `replicas`, `balance/` | shares of a canary step; which replicas take requests, and which takes the next |
 | `protocol/` | HTTP and server-sent events on bytes, the model name in a body, the outcome of an answer |
 | `relay/` | client connection → dispatch → exchange → upstream connection; the timers, copies, health probes |
+| `keys`, `key_documents`, `key_store`, `live_keys` | client keys: values, strict reading, on disk, applying a change |
+| `credentials`, `admission`, `budgets` | whose request it is; what runs, waits or is refused; what a key has left |
 | `recording/` | a share of the requests on disk for a replay, when a policy file says so |
 | `traffic`, `metrics`, `readiness` | what is in flight and what became of it |
 | `admin`, `control`, `calls`, `errors` | control protocol: server side, client side, and the values of both |
 | `server`, `addresses` | the process: listeners, signals, which addresses are acceptable |
 
-Admission (client keys, quotas, the queue of a service) belongs between `relay.dispatch.choose` and `Exchange.start`,
-as `admission` and `keys`; exporters to other data planes in a folder `export/`, one module each.
+Exporters to other data planes belong in a folder `export/`, one module each.
 """
 
 import importlib
