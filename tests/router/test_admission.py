@@ -224,6 +224,21 @@ async def test_the_more_urgent_go_first_and_the_least_urgent_make_place(
     assert [call.document["order"] for call in upstream.calls] == [0, 3, 4, 5]
 
 
+async def test_what_is_pipelined_behind_a_displaced_request_waits_for_its_turn(
+    asking: Asking, upstream: Upstream, gate: Gate
+) -> None:
+    await limit(asking.router, upstream, max_inflight=1, max_queue=1)
+    first = await asking.occupy()
+    client = await asking.queue("X-InferCrane-Priority: low")
+    await client.send(chat(False, "X-InferCrane-Priority: high"))
+    normal = await asking.send()
+    assert (await client.answer()).error == "overloaded"
+    assert (await normal.answer()).error == "overloaded"
+    gate.set()
+    assert [(await one.answer()).status for one in (first, client)] == [200, 200]
+    assert asking.router.reasons() == {"displaced": 2}
+
+
 async def test_nobody_is_displaced_when_that_is_not_enough(asking: Asking, upstream: Upstream) -> None:
     await limit(asking.router, upstream, max_inflight=1, max_queue=2, max_queue_bytes=1000)
     await asking.occupy()

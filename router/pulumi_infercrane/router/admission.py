@@ -138,7 +138,7 @@ class ServiceQueue:
             self._looking_again = True
             asyncio.get_running_loop().call_soon(self._admit_waiting)
 
-    def full(self, reason: str, message: str) -> RequestRefused:
+    def overloaded(self, reason: str, message: str) -> RequestRefused:
         """A 503 that says when to come again."""
         wait_s = max(1, math.ceil(self.limits.queue_timeout_s))
         return RequestRefused(503, "overloaded", message, retry_after_s=wait_s, service=self.service, reason=reason)
@@ -160,11 +160,11 @@ class ServiceQueue:
         while length > self.limits.max_queue or held > self.limits.max_queue_bytes:
             ticket = next(less_urgent, None)
             if ticket is None:
-                raise self.full("queue_full", f"{self.service} is busy and its queue is full")
+                raise self.overloaded("queue_full", f"{self.service} is busy and its queue is full")
             displaced.append(ticket)
             length, held = length - 1, held - len(ticket.bound.request.body)
         for ticket in displaced:
-            ticket.refuse(self.full("displaced", f"{self.service} is busy with more urgent requests"))
+            ticket.refuse(self.overloaded("displaced", f"{self.service} is busy with more urgent requests"))
 
     def _admit_waiting(self) -> None:
         self._looking_again = False
@@ -190,7 +190,7 @@ class ServiceQueue:
 class Ticket:
     """A request that waits. Its client connection treats it as the exchange it is going to be."""
 
-    __slots__ = ("_admitted", "_queue", "_refused", "_timer", "bound", "charge", "since", "urgency")
+    __slots__ = ("_admitted", "_left", "_queue", "_refused", "_timer", "bound", "charge", "since", "urgency")
 
     def __init__(self, queue: ServiceQueue, bound: Bound, urgency: int, charge: Charge | None, since: float) -> None:
         self.bound = bound
@@ -198,6 +198,7 @@ class Ticket:
         self.charge = charge
         self.since = since
         self._queue = queue
+        self._left = False
 
     def wait(self, admitted: Callable[[Bound, float], None], refused: Callable[[RequestRefused, bytes], None]) -> None:
         """Say who is told how it ends; one of them is called, unless the client leaves.
@@ -210,17 +211,19 @@ class Ticket:
 
     def admit(self, bound: Bound) -> None:
         """It has left the queue with a permit."""
+        self._left = True
         self._timer.cancel()
         self._admitted(bound, self.since)
 
     def refuse(self, refused: RequestRefused) -> None:
-        """It leaves the queue with an error."""
-        self._leave()
-        self._refused(refused, self.bound.request_id)
+        """It leaves the queue now; the answer follows when the loop is free, since others may wait behind it."""
+        if self._leave():
+            asyncio.get_running_loop().call_soon(self._refused, refused, self.bound.request_id)
 
     def client_lost(self) -> None:
-        self._leave()
-        self._queue.client_left()
+        """Nobody waits for the answer any more."""
+        if self._leave():
+            self._queue.client_left()
 
     def cut(self) -> None:
         """The router stops now; that ends the connection, and so this."""
@@ -235,13 +238,20 @@ class Ticket:
         """The queue has a timer of its own."""
 
     def _timed_out(self) -> None:
-        self.refuse(self._queue.full("queue_timeout", f"{self._queue.service} did not get to this request in time"))
+        self.refuse(
+            self._queue.overloaded("queue_timeout", f"{self._queue.service} did not get to this request in time")
+        )
 
-    def _leave(self) -> None:
+    def _leave(self) -> bool:
+        """False when it had left before."""
+        if self._left:
+            return False
+        self._left = True
         self._timer.cancel()
         self._queue.leave(self)
         if self.charge is not None:
             self.charge.refund()
+        return True
 
 
 class Permit:

@@ -17,30 +17,32 @@ _NOTHING_USED = frozenset({Outcome.HTTP_ERROR, Outcome.CONNECT_FAILED, Outcome.U
 
 
 class Bucket:
-    """Fills evenly up to one minute's worth. May be overdrawn: what was used is only known afterwards."""
+    """Fills evenly up to one minute's worth. May be overdrawn: what was used is only known afterwards.
 
-    __slots__ = ("_at", "_clock", "_level", "per_minute")
+    `now` is in seconds of a clock that is never set.
+    """
 
-    def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
+    __slots__ = ("_at", "_level", "_per_second", "per_minute")
+
+    def __init__(self, per_minute: int, now: float) -> None:
         self.per_minute = per_minute
-        self._clock = clock
-        self._level = float(per_minute)
-        self._at = clock()
+        self._per_second = per_minute / 60
+        self._level: float = per_minute
+        self._at = now
 
-    def wait_s(self, amount: float) -> float:
+    def wait_s(self, amount: float, now: float) -> float:
         """Seconds until this may be taken, 0 for now. More than there is room for may be taken from a full bucket."""
-        self._fill()
-        return max(0.0, min(amount, self.per_minute) - self._level) * 60 / self.per_minute
+        self.take(0, now)
+        missing = min(amount, self.per_minute) - self._level
+        return missing / self._per_second if missing > 0 else 0
 
-    def take(self, amount: float) -> None:
+    def take(self, amount: float, now: float) -> None:
         """Negative to give back."""
-        self._fill()
-        self._level = min(float(self.per_minute), self._level - amount)
-
-    def _fill(self) -> None:
-        now = self._clock()
-        filled = max(0.0, now - self._at) * self.per_minute / 60
-        self._level, self._at = min(float(self.per_minute), self._level + filled), now
+        most, passed, self._at = self.per_minute, now - self._at, now
+        level = self._level
+        if passed > 0 and level < most:
+            level = min(most, level + passed * self._per_second)
+        self._level = level - amount if amount >= 0 else min(most, level - amount)
 
 
 class Budget:
@@ -48,8 +50,9 @@ class Budget:
 
     def __init__(self, key: str, limits: KeyLimits, clock: Callable[[], float]) -> None:
         self._name = key
-        self._requests = Bucket(limits.requests_per_minute, clock) if limits.requests_per_minute else None
-        self._tokens = Bucket(limits.tokens_per_minute, clock) if limits.tokens_per_minute else None
+        self._clock = clock
+        self._requests = Bucket(limits.requests_per_minute, clock()) if limits.requests_per_minute else None
+        self._tokens = Bucket(limits.tokens_per_minute, clock()) if limits.tokens_per_minute else None
         self._max_inflight = limits.max_inflight
         self._inflight = 0
 
@@ -59,25 +62,26 @@ class Budget:
         Raises:
             RequestRefused: 429; nothing was taken.
         """
+        now = self._clock()
         prompt, answer = estimate(body) if self._tokens is not None else (0, 0)
         if self._max_inflight is not None and self._inflight >= self._max_inflight:
             raise self._limited("key_inflight", f"{self._max_inflight} requests in flight", 1, service)
-        if self._requests is not None and (wait_s := self._requests.wait_s(1)):
+        if self._requests is not None and (wait_s := self._requests.wait_s(1, now)):
             raise self._limited("key_requests", f"{self._requests.per_minute} requests per minute", wait_s, service)
-        if self._tokens is not None and (wait_s := self._tokens.wait_s(prompt + answer)):
+        if self._tokens is not None and (wait_s := self._tokens.wait_s(prompt + answer, now)):
             raise self._limited("key_tokens", f"{self._tokens.per_minute} tokens per minute", wait_s, service)
         self._inflight += 1
         if self._requests is not None:
-            self._requests.take(1)
+            self._requests.take(1, now)
         if self._tokens is not None:
-            self._tokens.take(prompt + answer)
+            self._tokens.take(prompt + answer, now)
         return Charge(self, prompt, answer)
 
     def settle(self, charged: int, used: int) -> None:
         """The request is over: correct what was taken."""
         self._inflight -= 1
         if self._tokens is not None:
-            self._tokens.take(used - charged)
+            self._tokens.take(used - charged, self._clock())
 
     def _limited(self, reason: str, limit: str, wait_s: float, service: str) -> RequestRefused:
         return RequestRefused(

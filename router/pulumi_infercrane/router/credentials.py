@@ -17,8 +17,6 @@ def refuse_key_in_url(head: Head) -> None:
     Raises:
         RequestRefused: 400; the value is not repeated.
     """
-    if len(head.target) == len(head.path):
-        return
     query = head.target[len(head.path) + 1 :].decode("latin-1")
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name.lower().replace("_", "").replace("-", "") in _IN_URL or value.startswith(PREFIX):

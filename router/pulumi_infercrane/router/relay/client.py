@@ -216,6 +216,9 @@ class ClientConnection(asyncio.Protocol):
     def _turned_away(self, refused: RequestRefused, request_id: bytes) -> None:
         """The request has waited in vain."""
         self._exchange = None
+        if self.transport.is_closing():
+            self._relay.count_refused(refused)
+            return
         self._refuse(refused, request_id, close=self.closing)
         if not self.closing:
             self.answer_done(close=False)

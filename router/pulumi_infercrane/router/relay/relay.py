@@ -60,6 +60,12 @@ class ConnectionTimers:
     sweep_s: float = 1
 
 
+def _may_be_large(head: Head) -> bool:
+    """Whether a body has more than four digits of bytes: worth asking for the key before it is read."""
+    size = head.headers.first.get(b"content-length")
+    return size is None or len(size) > 4
+
+
 class Relay:
     """`routes` is replaced as a whole; whatever is dispatched afterwards goes by the new one."""
 
@@ -123,7 +129,8 @@ class Relay:
 
     def _identify(self, head: Head) -> Key | None:
         """Whose request this is; None where no keys are needed."""
-        refuse_key_in_url(head)
+        if len(head.target) != len(head.path):
+            refuse_key_in_url(head)
         return None if self.keyring is None else authenticate(head.headers, self.keyring, self.wall_clock())
 
     def refuse_head(self, head: Head) -> None:
@@ -134,7 +141,8 @@ class Relay:
         """
         if has_body(head):
             refuse_path(head)
-            self._identify(head)
+            if self.keyring is not None and _may_be_large(head):
+                self._identify(head)
 
     def request_id(self, head: Head | None) -> bytes:
         """The client's id when it is harmless, else one of ours."""
