@@ -202,15 +202,15 @@ class ClientConnection(asyncio.Protocol):
             self.answer_done(close=self.closing)
         elif isinstance(bound, Ticket):
             self._exchange = bound
-            bound.wait(self._admitted, self._turned_away)
+            bound.wait(self._begin, self._turned_away)
         else:
-            self._exchange = exchange = Exchange(bound, self, relay.clock)
-            exchange.start()
+            self._begin(bound)
 
-    def _admitted(self, bound: Bound, since: float) -> None:
-        """The request has waited for its turn; its time counts from when it came."""
+    def _begin(self, bound: Bound, waiting_since: float | None = None) -> None:
+        """Dispatch; the time of a request that has waited counts from when it came."""
         self._exchange = exchange = Exchange(bound, self, self._relay.clock)
-        exchange.started_at = since
+        if waiting_since is not None:
+            exchange.started_at = waiting_since
         exchange.start()
 
     def _turned_away(self, refused: RequestRefused, request_id: bytes) -> None:
