@@ -380,3 +380,17 @@ async def test_under_overload_the_queue_holds_what_it_may_and_the_rest_has_an_an
     assert asking.waiting == 39
     assert asking.router.parts.relay.admission.queues["chat"]._waiting_bytes <= 400_000
     assert (await clients[-1].answer()).error == "overloaded"
+
+
+async def test_a_copy_holds_no_permit_of_its_original(asking: Asking, upstream: Upstream, gate: Gate) -> None:
+    both = {R1: revision("r1", upstream.url), R2: revision("r2", upstream.url)}
+    mirror = {"revision": R2, "percent": 100}
+    await asking.router.put(both, mirror=mirror, limits={"max_inflight": 1})
+    clients = [await asking.send(), await asking.queue()]
+    await eventually(lambda: upstream.attempts == 2)
+    queue = asking.router.parts.relay.admission.queues["chat"]
+    assert (queue.inflight, queue.length) == (1, 1)
+    gate.set()
+    assert [(await client.answer()).status for client in clients] == [200, 200]
+    await eventually(lambda: upstream.attempts == 4 and asking.inflight == 0)
+    assert queue.inflight == 0

@@ -212,6 +212,8 @@ class ClientConnection(asyncio.Protocol):
         if waiting_since is not None:
             exchange.started_at = waiting_since
         exchange.start()
+        if bound.mirror is not None:
+            self._copy = self._relay.mirrors.copy(bound, bound.mirror)
 
     def _turned_away(self, refused: RequestRefused, request_id: bytes) -> None:
         """The request has waited in vain."""
