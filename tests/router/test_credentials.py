@@ -150,6 +150,15 @@ async def test_a_key_is_for_its_services(router: Running, upstream: Upstream) ->
     assert (await ask(router, models())).error == "missing_api_key"
 
 
+async def test_a_refused_head_request_has_no_body_and_leaves_the_connection_usable(
+    router: Running, client: Client, secret: str
+) -> None:
+    await client.send(models().replace(b"GET", b"HEAD"))
+    refused = await client.answer(body=False)
+    assert (refused.status, refused.header("x-infercrane-error")) == (401, "missing_api_key")
+    assert (await client.ask(models(bearer(secret)))).status == 200
+
+
 async def test_R11_a_revision_is_pinned_only_by_a_key_that_may(router: Running, upstream: Upstream) -> None:
     await router.put({R1: revision("r1", upstream.url), R2: revision("r2", upstream.url)}, pins=[R2])
     pin = f"X-InferCrane-Revision: {R2}"

@@ -132,7 +132,7 @@ class ClientConnection(asyncio.Protocol):
     def answer_error(self, status: int, code: str, message: str, headers: bytes) -> None:
         if status == 503:
             headers += RETRY_SOON
-        self.write(_error_answer(status, code, message, headers, close=self.closing))
+        self.write(_error_answer(status, code, message, headers, self.closing))
         self.answer_done(close=self.closing)
 
     def break_off(self, *, reset: bool) -> None:
@@ -195,7 +195,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             bound = relay.bind(request, request_id, self._peer)
         except RequestRefused as refused:
-            self._refuse(refused, request_id, close=self.closing)
+            self._refuse(refused, request_id, close=self.closing, head_only=request.head.method == b"HEAD")
             return
         if isinstance(bound, bytes):
             self.write(bound)
@@ -225,7 +225,7 @@ class ClientConnection(asyncio.Protocol):
         if not self.closing:
             self.answer_done(close=False)
 
-    def _refuse(self, refused: RequestRefused, request_id: bytes, *, close: bool) -> None:
+    def _refuse(self, refused: RequestRefused, request_id: bytes, *, close: bool, head_only: bool = False) -> None:
         self._relay.count_refused(refused)
         headers = b"X-Request-Id: %b\r\n" % request_id
         if refused.retry_after_s is not None:
@@ -234,7 +234,7 @@ class ClientConnection(asyncio.Protocol):
             headers += RETRY_SOON
         if refused.status == 401:
             headers += b"WWW-Authenticate: Bearer\r\n"
-        self.write(_error_answer(refused.status, refused.code, str(refused), headers, close=close))
+        self.write(_error_answer(refused.status, refused.code, str(refused), headers, close, head_only))
         if close:
             self._linger()
 
@@ -265,9 +265,9 @@ class ClientConnection(asyncio.Protocol):
         return timers.head_s if self._phase is Phase.HEAD else timers.body_s
 
 
-def _error_answer(status: int, code: str, message: str, headers: bytes, *, close: bool) -> bytes:
+def _error_answer(status: int, code: str, message: str, headers: bytes, close: bool, head_only: bool = False) -> bytes:
     kind = _KINDS.get(status) or ("invalid_request_error" if status < 500 else "server_error")
     headers += b"X-InferCrane-Error: %b\r\n" % code.encode()
     if close:
         headers += b"Connection: close\r\n"
-    return own_answer(status, error_body(code, message, kind), headers)
+    return own_answer(status, error_body(code, message, kind), headers, head_only=head_only)
