@@ -34,7 +34,8 @@ TITLE = "HAProxy 2.6 or newer"
 DIFFERS: Mapping[str, str] = MappingProxyType(
     {
         "a flip": "one commit of a map in the running process",
-        "new and removed revisions": "a reload: idle client connections are closed, old workers end with their streams",
+        "new and removed revisions": "a reload: who sends on a connection as it is closed sees it broken, "
+        "and a connection with an open stream answers one more request by the old table",
         "timers": "one for the first byte and for gaps, the longer of both; comments reset it",
         "a dead replica": "503 for its share of requests: nothing is retried, nothing is checked",
         "limits": "head 32 KiB; 16 MiB by Content-Length only",

@@ -1,19 +1,21 @@
 """nginx: `nginx.conf`, and `active.conf` that alone changes with a flip; both take a reload.
 
 Start it with `nginx -c FOLDER/nginx.conf`. A reload starts new workers; the old ones serve until their last stream
-ends. For some tens of milliseconds both accept.
+ends. They close idle client connections in doing so, on which a client may just have sent its next request: so every
+answer ends its connection.
 """
 
 import signal
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
+from pulumi_infercrane.router.export._deliver import until
 from pulumi_infercrane.router.export._place import Place
 from pulumi_infercrane.router.export._process import running, signal_to
 from pulumi_infercrane.router.export._view import (
     CLIENT_BODY_S,
     CLIENT_HEAD_S,
-    CLIENT_IDLE_S,
     MAX_BODY,
     MAX_HEAD,
     NOT_FORWARDED,
@@ -33,7 +35,7 @@ from pulumi_infercrane.router.table import Revision, RouteTable, Timers
 TITLE = "nginx 1.18 or newer"
 DIFFERS: Mapping[str, str] = MappingProxyType(
     {
-        "a flip": "a reload: idle client connections are closed, for some 0.1 s old and new workers both accept",
+        "a flip": "a reload of all workers, in some 0.1 s; to lose nothing in it, every answer ends its connection",
         "new and removed revisions": "as a flip",
         "timers": "one for the first byte and for gaps, the longer of both; comments reset it; at most 75 s to connect",
         "a dead replica": "502 once, then left out for 10 s: nothing is retried",
@@ -61,12 +63,27 @@ def stages(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Sequence[
 
 def tell(place: Place, files: Mapping[str, bytes], changed: Iterable[str]) -> bool:
     """Reload. Raises ExportNotLive."""
-    master = running(place.folder / PID, ("nginx: master", place.path(CONFIG)))
+    master = running(place.folder / PID, ("nginx: master process", place.path(CONFIG)))
     if master is None:
         return False
     if tuple(changed):
+        before = _accepting(master)
         signal_to(master, signal.SIGHUP)
+        until(lambda: not before & _accepting(master), "by new workers alone", place)
     return True
+
+
+def _accepting(master: int) -> set[str]:
+    """Workers that take connections: one that ends says so in its title."""
+    children = _text(Path(f"/proc/{master}/task/{master}/children")).split()
+    return {pid for pid in children if _text(Path(f"/proc/{pid}/cmdline")).rstrip("\0 ") == "nginx: worker process"}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _active(table: RouteTable) -> str:
@@ -157,8 +174,7 @@ def _limits(timers: Timers) -> str:
   client_max_body_size {MAX_BODY};
   client_body_buffer_size {MAX_BODY};  # prompts stay in memory
   large_client_header_buffers 4 {MAX_HEAD};
-  keepalive_timeout {CLIENT_IDLE_S}s;
-  keepalive_requests 1000000;
+  keepalive_timeout 0;
   send_timeout {milliseconds(timers.client_stall_s)}ms;
   proxy_connect_timeout {min(75_000, milliseconds(timers.connect_s))}ms;
   proxy_read_timeout {silence}ms;

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pulumi_infercrane.router.errors import RouterError
+from pulumi_infercrane.stacks.cli._export import export
 from pulumi_infercrane.stacks.cli._router_keys import key
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def command() -> None:
 
 
 command.add_command(key)
+command.add_command(export)
 
 
 @command.command("serve")
