@@ -1,6 +1,7 @@
 """What of the documentation is generated: `python docs/generate.py` writes it, a test compares it.
 
-The table of readers in readers.md, the tables of policy.md and routing.md, and schemas/*.json.
+The table of readers in readers.md, the tables of policy.md and routing.md, the table of targets in exporters.md, and
+schemas/*.json.
 """
 
 import importlib
@@ -16,6 +17,7 @@ from pulumi_infercrane.guard.rules import find_kind, known_kinds
 from pulumi_infercrane.guard.schemas import names, schema_of
 from pulumi_infercrane.guard.times import format_duration
 from pulumi_infercrane.router.balance import known_policies
+from pulumi_infercrane.router.export import ASPECTS, exporters, find_exporter
 from pulumi_infercrane.router.relay.probes import ANY_PATH, PATHS
 
 DOCS = Path(__file__).parent
@@ -97,6 +99,21 @@ def _ages() -> str:
     return _table(("kind", "oldest", " and ".join(f"`{stack}`" for stack in PRODUCTION)), rows)
 
 
+def exporters_page(page: str) -> str:
+    """The page with the table of targets after its mark."""
+    mark = "<!-- generated: targets -->\n"
+    before, _, rest = page.partition(mark)
+    return before + mark + _targets() + END + rest.partition(END)[2]
+
+
+def _targets() -> str:
+    """A row for each aspect, a column for each target that the registry finds."""
+    targets = [find_exporter(name) for name in exporters()]
+    rows = [(aspect, *(_cell(target.DIFFERS[aspect]) for target in targets)) for aspect in ASPECTS]
+    head = ("", *(f"`{name}`" for name in exporters()))
+    return _table(head, [("is", *(target.TITLE for target in targets)), *rows])
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -114,7 +131,7 @@ def _cell(text: str) -> str:
 def main() -> None:
     """Write everything."""
     pages = (("readers.md", readers_page), ("policy.md", policy_page), ("routing.md", routing_page))
-    for name, written in pages:
+    for name, written in (*pages, ("exporters.md", exporters_page)):
         page = DOCS / name
         page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
     for name, content in schemas().items():

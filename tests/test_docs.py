@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from docs.generate import policy_page
+from docs.generate import exporters_page, policy_page
 from pulumi_infercrane.guard import Ledger, load_policy, read_window
 from pulumi_infercrane.guard.collect.prices import load_prices
 from pulumi_infercrane.guard.collect.recording import load_recording
@@ -27,6 +27,7 @@ from pulumi_infercrane.stacks.project import find_project
 from tests.guard.conftest import Folder
 from tests.guard.traffic import conftest as traffic
 from tests.router.conftest import R1, RouterProcess, declared, revision
+from tests.router.export.conftest import table_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -80,6 +81,11 @@ def test_the_tables_of_the_policy_page_are_those_of_today() -> None:
     assert page == policy_page(page), "run python docs/generate.py"
 
 
+def test_the_table_of_targets_is_that_of_today() -> None:
+    page = (ROOT / "docs" / "exporters.md").read_text()
+    assert page == exporters_page(page), "run python docs/generate.py"
+
+
 def test_the_policy_shown_loads() -> None:
     policy = load_policy(blocks(ROOT / "docs" / "policy.md", "yaml")[0])
     assert policy.required_kinds("dev") == ("benchmark",)
@@ -128,6 +134,15 @@ def run_shown(block: str, folder: Path) -> str:
     done = subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_the_way_from_a_table_to_a_proxy_works_as_shown(tmp_path: Path) -> None:
+    revisions = {f"sha256:{digit * 64}": revision(f"r{digit}", f"http://127.0.0.1:900{digit}") for digit in "12"}
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "chat.json").write_text(json.dumps(table_of(revisions, min(revisions)).document()))
+    printed = run_shown(blocks(ROOT / "docs" / "exporters.md", "sh")[0], tmp_path)
+    printed = printed.replace(str(tmp_path), "/srv/infercrane")
+    assert printed.splitlines() == blocks(ROOT / "docs" / "exporters.md", "text")[0].splitlines()
 
 
 def test_the_way_from_step_to_step_works_as_shown(tmp_path: Path) -> None:

@@ -33,12 +33,12 @@ def deliver(target: str, table: RouteTable, place: Place) -> Delivered:
     """
     exporter: Exporter = find_exporter(target)
     after = exporter.render(table, place)
-    before = read_folder(place.folder, target, table)
-    replace_file(place.folder, RECORD, record(target, table, {**before, **after}))
+    before, settled = read_folder(place.folder, target, table)
+    replace_file(place.folder, RECORD, record(target, table, {**before, **after}, delivered=False))
     written: list[str] = []
     live = False
     for stage in exporter.stages(before, after):
-        names = tuple(changed(before, stage))
+        names = tuple(changed(before, stage) if settled else stage)
         for name in names:
             replace_file(place.folder, name, stage[name])
         before = {**before, **stage}
@@ -48,7 +48,7 @@ def deliver(target: str, table: RouteTable, place: Place) -> Delivered:
         (place.folder / name).unlink(missing_ok=True)
     if live:
         until(lambda: served_generation(place) == str(table.generation), f"generation {table.generation}", place)
-    replace_file(place.folder, RECORD, record(target, table, after))
+    replace_file(place.folder, RECORD, record(target, table, after, delivered=True))
     return Delivered(table.generation, tuple(written), live)
 
 
@@ -64,14 +64,14 @@ def served_generation(place: Place) -> str:
         connection.close()
 
 
-def until(condition: Callable[[], bool], what: str, place: Place, within_s: float = LIVE_S) -> None:
+def until(condition: Callable[[], bool], what: str, place: Place) -> None:
     """Wait for something the proxy does by itself.
 
     Raises:
         ExportNotLive: it did not.
     """
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + LIVE_S
     while not condition():
         if time.monotonic() > deadline:
-            raise ExportNotLive(f"the proxy on {place.listen} does not serve {what} after {within_s:.0f} s")
+            raise ExportNotLive(f"the proxy on {place.listen} does not serve {what} after {LIVE_S:.0f} s")
         time.sleep(_PAUSE_S)

@@ -15,8 +15,8 @@ SCHEMA = "infercrane.export/v1"
 _LARGEST = 4 * 1024 * 1024
 
 
-def record(target: str, table: RouteTable, files: Mapping[str, bytes]) -> bytes:
-    """Which table the files say: service, generation, decision, digests."""
+def record(target: str, table: RouteTable, files: Mapping[str, bytes], *, delivered: bool) -> bytes:
+    """Which table the files say: service, generation, decision, digests; and whether that came to an end."""
     document = {
         "schema": SCHEMA,
         "target": target,
@@ -24,25 +24,27 @@ def record(target: str, table: RouteTable, files: Mapping[str, bytes]) -> bytes:
         "generation": str(table.generation),
         "decision_id": table.decision_id,
         "digest": table.digest,
+        "delivered": delivered,
         "files": {name: f"sha256:{hashlib.sha256(content).hexdigest()}" for name, content in sorted(files.items())},
     }
     return json.dumps(document, indent=2).encode() + b"\n"
 
 
-def read_folder(folder: Path, target: str, table: RouteTable) -> dict[str, bytes]:
-    """What was exported here before; nothing when the folder is new or empty.
+def read_folder(folder: Path, target: str, table: RouteTable) -> tuple[dict[str, bytes], bool]:
+    """What was exported here before, and whether that was delivered; nothing when the folder is new or empty.
 
     Raises:
         ExportRefused: the folder is of another target or service, of a newer generation, or not ours.
     """
     before = _read_record(folder)
     if before is None:
-        return {}
+        return {}, False
     if (before["target"], before["service"]) != (target, table.service):
         raise ExportRefused(f"{folder} holds {before['service']} for {before['target']}: take another folder")
     if int(before["generation"]) > table.generation:
         raise ExportRefused(f"{folder} holds generation {before['generation']}, this table is {table.generation}")
-    return {name: content for name in before["files"] if (content := _read(folder / _inside(name))) is not None}
+    files = {name: content for name in before["files"] if (content := _read(folder / _inside(name))) is not None}
+    return files, before["delivered"] is True
 
 
 def _read_record(folder: Path) -> dict[str, Any] | None:
@@ -53,7 +55,7 @@ def _read_record(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         document = json.loads(content)
-        names = {"target", "service", "generation", "files"}
+        names = {"target", "service", "generation", "files", "delivered"}
         if document["schema"] == SCHEMA and names <= document.keys() and int(document["generation"]) > 0:
             return dict(document)
     except (ValueError, TypeError, KeyError, AttributeError):
