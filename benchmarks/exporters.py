@@ -23,7 +23,7 @@ from tests.router.upstream import Upstream
 
 PAGE = Path(__file__).parents[1] / "docs" / "exporters.md"
 BEGIN, END = "<!-- measured: flips -->\n", "<!-- end -->\n"
-CHANGES, BETWEEN_S = 10, 0.5
+CHANGES, BETWEEN_S, LOOK_S = 10, 0.5, 0.3
 
 Next = Callable[[RouteTable, int], RouteTable]
 
@@ -37,11 +37,12 @@ class Series:
     applied: list[tuple[float, str]] = field(default_factory=list)
 
     def old(self) -> int:
-        """Requests sent after a change was applied and before the next, answered by another revision."""
-        ends = [moment for moment, _ in self.applied[1:]] + [float("inf")]
-        began = [end - took for end, took in zip(ends, [*self.took_s[1:], 0.0], strict=True)]
-        spans = [(moment, until, active) for (moment, active), until in zip(self.applied, began, strict=True)]
-        return sum(a < one.began < b and one.revision != to for one in self.load.done for a, b, to in spans)
+        """Requests sent soon after a change was applied, and answered by another revision all the same."""
+        return sum(
+            moment < one.began < moment + LOOK_S and one.revision != active
+            for one in self.load.done
+            for moment, active in self.applied
+        )
 
 
 def main() -> None:

@@ -58,10 +58,10 @@ class Load:
 
 
 @asynccontextmanager
-async def load(port: int, streams: int = 16, small: int = 4, *, keep_alive: bool = True) -> AsyncIterator[Load]:
+async def load(port: int, streams: int = 16, small: int = 4) -> AsyncIterator[Load]:
     """Closed loops of both kinds; when the block ends they finish what they began."""
     found = Load()
-    connector = aiohttp.TCPConnector(limit=0, force_close=not keep_alive)
+    connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector) as session:
         kinds = [True] * streams + [False] * small
         loops = [asyncio.create_task(_ask_on(session, found, stream=kind)) for kind in kinds]

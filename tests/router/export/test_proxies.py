@@ -147,7 +147,7 @@ async def test_a_new_revision_and_its_flip_in_one_step(
     at = place(target)
     await write(target, table_of({R1: revision("r1", first.url)}, R1), at)
     with running(target, at):
-        async with load(at.listen.port, keep_alive=target != "haproxy") as found:
+        async with load(at.listen.port) as found:
             await asyncio.sleep(0.5)
             await write(target, table_of({R2: revision("r2", second.url)}, R2, 2), at)
             moment = monotonic()

@@ -2,7 +2,8 @@
 
 Start it with `haproxy -W -f FOLDER/haproxy.cfg`. The map goes into the running process in one commit, which no request
 and no stream notices; the file says the same, for a reload would read it. A change of revisions is a reload of the
-master: old workers serve until their last stream ends.
+master: old workers serve until their last stream ends. They close idle client connections in doing so, and answer by
+the old table on busy ones: so every answer ends its connection.
 """
 
 import signal
@@ -15,7 +16,6 @@ from pulumi_infercrane.router.export._process import ask, running, signal_to
 from pulumi_infercrane.router.export._view import (
     CLIENT_BODY_S,
     CLIENT_HEAD_S,
-    CLIENT_IDLE_S,
     MAX_BODY,
     MAX_HEAD,
     NOT_FORWARDED,
@@ -34,8 +34,7 @@ TITLE = "HAProxy 2.6 or newer"
 DIFFERS: Mapping[str, str] = MappingProxyType(
     {
         "a flip": "one commit of a map in the running process",
-        "new and removed revisions": "a reload: who sends on a connection as it is closed sees it broken, "
-        "and a connection with an open stream answers one more request by the old table",
+        "new and removed revisions": "a reload; to lose nothing in it, every answer ends its connection",
         "timers": "one for the first byte and for gaps, the longer of both; comments reset it",
         "a dead replica": "503 for its share of requests: nothing is retried, nothing is checked",
         "limits": "head 32 KiB; 16 MiB by Content-Length only",
@@ -115,7 +114,6 @@ def _defaults(timers: Timers) -> tuple[str, list[str]]:
         f"timeout server {silence}",
         f"timeout client {max(silence, milliseconds(timers.client_stall_s), CLIENT_BODY_S * 1000)}",
         f"timeout http-request {CLIENT_HEAD_S}s",
-        f"timeout http-keep-alive {CLIENT_IDLE_S}s",
     ]
 
 
@@ -128,6 +126,7 @@ def _frontend(table: RouteTable, place: Place) -> tuple[str, list[str]]:
         *([f"acl is_known path {' '.join(paths(table))}"] if paths(table) else ["acl is_known always_false"]),
         f"acl is_pinned {pin} -m found",
         *([f"acl may_be_pinned {pin} -m str {' '.join(allowed)}"] if allowed else []),
+        "http-after-response set-header Connection close",
         "http-request set-var(txn.id) uuid()",
         f"http-request set-var(txn.id) req.hdr(X-Request-Id) if {{ req.hdr(X-Request-Id) -m reg {_REQUEST_ID} }}",
         f"http-request return status 200 content-type application/json string '{models(table)}'"
