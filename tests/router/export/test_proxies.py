@@ -17,7 +17,7 @@ from tests.router.conftest import R1, R2, R3, eventually, revision
 from tests.router.export.conftest import table_of
 from tests.router.export.load import fetch, load, speak
 from tests.router.export.proxies import PROGRAMS, check, running
-from tests.router.upstream import Call, Upstream, chunk, delta
+from tests.router.upstream import Call, Script, Upstream, delta, whole
 
 pytestmark = pytest.mark.proxies
 
@@ -159,50 +159,72 @@ async def test_a_new_revision_and_its_flip_in_one_step(
 
 
 @pytest.mark.parametrize("target", TARGETS)
-async def test_a_client_that_leaves_is_told_upstream_and_a_cut_stays_visible(
-    target: str, place: Places, upstream: Upstream
-) -> None:
+async def test_a_client_that_leaves_is_told_upstream(target: str, place: Places, upstream: Upstream) -> None:
     at = place(target)
     await write(target, table_of({R1: revision("r1", upstream.url)}, R1), at)
 
-    async def wait(call: Call) -> None:
+    async def begin(call: Call) -> None:
         await call.stream(delta("a"))
         await call.until_told()
+
+    with running(target, at):
+        cases = ((begin, chat()), (Call.until_told, chat()), (Call.until_told, chat(stream=False)))
+        for number, (script, asked) in enumerate(cases):
+            upstream.script = script
+            async with await Client.connect(at.listen.port) as client:
+                await client.send(asked)
+                call = await upstream.call(number)
+                await (client.head() if script is begin else asyncio.sleep(0.05))
+            await eventually(lambda call=call: call.told_at is not None)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_a_cut_stream_is_seen_to_be_cut(target: str, place: Places, upstream: Upstream) -> None:
+    at = place(target)
+    await write(target, table_of({R1: revision("r1", upstream.url)}, R1), at)
 
     async def cut(call: Call) -> None:
         await call.stream(delta("a"))
         await asyncio.sleep(0.05)
         call.reset()
 
+    upstream.script = cut
     with running(target, at):
-        upstream.script = wait
-        async with await Client.connect(at.listen.port) as client:
-            await client.send(chat())
-            call = await upstream.call(0)
-            await client.head()
-        await eventually(lambda: call.told_at is not None)
-        upstream.script = cut
         async with await Client.connect(at.listen.port) as client:
             answer = await client.ask(chat())
-        assert not answer.whole
-        assert chunk(delta("a")) in answer.raw or delta("a") in answer.body
-        assert upstream.attempts == 2
+    assert (answer.status, answer.whole) == (200, False)
+    assert delta("a") in answer.raw
+    assert b"DONE" not in answer.raw
+    assert upstream.attempts == 1
 
 
+async def close(call: Call) -> None:
+    call.reset()
+
+
+async def overloaded(call: Call) -> None:
+    await call.send(whole({"error": "busy"}, "503 Service Unavailable", b"Retry-After: 7\r\n"))
+
+
+@pytest.mark.parametrize(("script", "status"), [(close, 0), (overloaded, 503)])
 @pytest.mark.parametrize("target", TARGETS)
-async def test_nothing_is_asked_twice(target: str, place: Places, upstream: Upstream) -> None:
+async def test_nothing_is_asked_twice(
+    target: str, script: Script, status: int, place: Places, start_upstream: StartUpstream
+) -> None:
+    """Not even where another replica could answer."""
+    replicas = [await start_upstream(), await start_upstream()]
     at = place(target)
-    await write(target, table_of({R1: revision("r1", upstream.url)}, R1), at)
-
-    async def close(call: Call) -> None:
-        call.reset()
-
-    upstream.script = close
+    await write(target, table_of({R1: revision("r1", *(one.url for one in replicas))}, R1), at)
+    for one in replicas:
+        one.script = script
     with running(target, at):
         async with await Client.connect(at.listen.port) as client:
             answer = await client.ask(request(b'{"model": "chat"}'))
-    assert answer.status in (502, 503)
-    assert upstream.attempts == 1
+    assert sum(one.attempts for one in replicas) == 1
+    if status:
+        assert (answer.status, answer.header("retry-after"), answer.body) == (503, "7", b'{"error": "busy"}')
+    else:
+        assert answer.status in (502, 503)
 
 
 @pytest.mark.parametrize("target", ["haproxy", "envoy"])
