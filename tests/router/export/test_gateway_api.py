@@ -1,6 +1,7 @@
 """The HTTPRoute, by the schema of its CRD."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,19 @@ def weights(rule: Any) -> dict[str, int]:
 
 def test_a_flip_is_a_change_of_weights() -> None:
     table = both("gateway_api")
-    assert weights(route(table_of(table, R1))["spec"]["rules"][0]) == {"r1": 1, "r2": 0}
-    assert weights(route(table_of(table, R2))["spec"]["rules"][0]) == {"r1": 0, "r2": 1}
+    assert weights(route(table_of(table, R1))["spec"]["rules"][0]) == {"r1": 100, "r2": 0}
+    assert weights(route(table_of(table, R2))["spec"]["rules"][0]) == {"r1": 0, "r2": 100}
 
 
 def test_replicas_share_alike() -> None:
     table = {R1: revision("r1", "http://a.n.svc:80", "http://b.n.svc:80"), R2: revision("r2", "http://c.n.svc:80")}
-    assert weights(route(table_of(table, R1))["spec"]["rules"][0]) == {"a": 1, "b": 1, "c": 0}
+    assert weights(route(table_of(table, R1))["spec"]["rules"][0]) == {"a": 100, "b": 100, "c": 0}
+
+
+def test_shares_are_divided_among_replicas() -> None:
+    table = {R1: revision("r1", "http://a.n.svc:80", "http://b.n.svc:80"), R2: revision("r2", "http://c.n.svc:80")}
+    (rule,) = route(replace(table_of(table, R1), weights={R1: 90, R2: 10}))["spec"]["rules"]
+    assert weights(rule) == {"a": 90, "b": 90, "c": 20}
 
 
 def test_every_backend_names_its_revision_and_no_key_of_a_client_goes_on() -> None:
@@ -60,7 +67,7 @@ def test_every_backend_names_its_revision_and_no_key_of_a_client_goes_on() -> No
 
 def test_a_pin_goes_to_its_revision_only() -> None:
     pinned, other = route(table_of(both("gateway_api"), R1, pins=[R2]))["spec"]["rules"]
-    assert weights(pinned) == {"r2": 1}
+    assert weights(pinned) == {"r2": 100}
     assert all(match["headers"] == [{"name": "X-InferCrane-Revision", "value": R2}] for match in pinned["matches"])
     assert all("headers" not in match for match in other["matches"])
 

@@ -17,6 +17,7 @@ from tests.router.conftest import R1, R2, R3, eventually, revision
 from tests.router.export.conftest import table_of
 from tests.router.export.load import fetch, load, speak
 from tests.router.export.proxies import PROGRAMS, check, running
+from tests.router.export.test_render import FLIPPED
 from tests.router.upstream import Call, Script, Upstream, delta, whole
 
 pytestmark = pytest.mark.proxies
@@ -254,3 +255,33 @@ async def test_before_the_first_flip_there_is_no_route(target: str, place: Place
             speak(upstream, "r1")
             await write(target, replace(table, active=R1, generation=2), at)
             assert (await fetch(session, stream=True)).revision == R1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+async def test_weights_divide_requests_and_change_like_a_flip(
+    target: str, place: Places, start_upstream: StartUpstream
+) -> None:
+    first, second = [await speaking(start_upstream, name) for name in ("r1", "r2")]
+    at = place(target)
+    revisions = {R1: revision("r1", first.url), R2: revision("r2", second.url, balance="least_inflight")}
+    table = table_of(revisions, R1, pinning=True, session_header="x-session")
+    await write(target, table, at)
+    with running(target, at):
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{at.listen.port}") as session:
+            counts = []
+            for number, percent in enumerate((0, 10, 100), start=2):
+                weighted = replace(table, generation=number, weights={R1: 100 - percent, R2: percent})
+                assert (await write(target, weighted, at)).written == (FLIPPED[target],)
+                asked = [await fetch(session, stream=False) for _ in range(300)]
+                counts.append(sum(one.revision == R2 for one in asked))
+            assert (await fetch(session, stream=False, **{"X-InferCrane-Revision": "r1"})).revision == R1
+            if target != "envoy":
+                half = replace(table, generation=9, weights={R1: 50, R2: 50})
+                await write(target, half, at)
+                for name in "abcdefgh":
+                    assert (
+                        len({(await fetch(session, stream=False, **{"X-Session": name})).revision for _ in "123"}) == 1
+                    )
+    assert counts[0] == 0
+    assert 8 <= counts[1] <= 62, "of 300 at 10 %, missed once in a million"
+    assert counts[2] == 300

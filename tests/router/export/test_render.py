@@ -11,7 +11,7 @@ import pytest
 from pulumi_infercrane.router.errors import ExportRefused
 from pulumi_infercrane.router.export import ASPECTS, exporters, find_exporter
 from pulumi_infercrane.router.export._place import Place, read_place
-from pulumi_infercrane.router.export._view import plain_json, unmatched_names
+from pulumi_infercrane.router.export._view import losses, plain_json
 from tests.router.conftest import R1, R2, revision
 from tests.router.export.conftest import table_of
 
@@ -123,7 +123,26 @@ def test_names_need_no_quoting_anywhere() -> None:
 
 def test_a_name_that_nobody_rewrites_is_told() -> None:
     table = table_of({R1: revision("r1", "http://127.0.0.1:1"), R2: revision("r2", "http://127.0.0.1:2", model="chat")})
-    assert list(unmatched_names(table)) == ["r1 serves org/model; its engine will be asked for chat"]
+    assert list(losses(table)) == ["r1 serves org/model; its engine will be asked for chat"]
+
+
+def test_what_nobody_else_does_is_told() -> None:
+    entries = {R1: revision("r1", "http://127.0.0.1:1", model="chat", health={"probe_s": 5})}
+    entries[R2] = revision("r2", "http://127.0.0.1:2", model="chat")
+    table = table_of(entries, R1, fallback=R2, mirror={"revision": R2, "percent": 5})
+    assert list(losses(table)) == [
+        "r1: no replica is left out for its failures",
+        "r2 does not take over when the active revision is out",
+        "nothing is copied to r2",
+    ]
+
+
+@pytest.mark.parametrize("target", PROXIES)
+def test_a_draining_replica_is_left_out(target: str) -> None:
+    entry = revision("r1", "http://127.0.0.1:9001", "http://127.0.0.1:9002")
+    entry["upstreams"][1]["state"] = "draining"
+    content = b"".join(find_exporter(target).render(table_of({R1: entry}, R1), PLACE).values())
+    assert (b"9001" in content, b"9002" in content) == (True, False)
 
 
 @pytest.mark.parametrize("folder", ["/a b", "/a;b", "/a'b", "/a$b", "/" + "a" * 80])

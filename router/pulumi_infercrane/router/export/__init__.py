@@ -18,6 +18,7 @@ Files = Mapping[str, bytes]
 
 ASPECTS = (
     "a flip",
+    "weights",
     "new and removed revisions",
     "timers",
     "a dead replica",

@@ -1,14 +1,15 @@
 """A route table as an HTTPRoute of the Gateway API, whatever kind of object a revision is there."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from pulumi_infercrane.router.errors import ExportRefused
-from pulumi_infercrane.router.export._view import NOT_FORWARDED, paths, pins, refuse_keys
-from pulumi_infercrane.router.table import RouteTable, Upstream
+from pulumi_infercrane.router.export._view import NOT_FORWARDED, paths, pins, refuse_keys, shares
+from pulumi_infercrane.router.table import SERVING, WHOLE, RouteTable, Upstream
 
 FILE = "httproute.json"
 _SERVICE = re.compile(
@@ -29,7 +30,10 @@ def http_route(table: RouteTable, backends: Backends) -> bytes:
     refuse_keys(table, "a Gateway")
     if not table.active:
         raise ExportRefused(f"{table.service}: no revision is active yet, and weights cannot say 503")
-    references = {digest: backends(digest, one.upstreams) for digest, one in table.declared.revisions.items()}
+    references = {
+        digest: backends(digest, tuple(up for up in one.upstreams if up.state == SERVING))
+        for digest, one in table.declared.revisions.items()
+    }
     namespaces = {reference["namespace"] for found in references.values() for reference in found}
     if len(namespaces) > 1:
         raise ExportRefused(f"{table.service}: its revisions are in the namespaces {', '.join(sorted(namespaces))}")
@@ -56,7 +60,7 @@ def _object(table: RouteTable, references: Mapping[str, list[Reference]], namesp
         "infercrane.io/generation": str(table.generation),
     }
     name = table.service.replace("_", "-")
-    rules = [_rule(table, references, digest) for digest in pins(table)]
+    rules = [_rule(table, references, name) for name in pins(table)]
     return {
         "apiVersion": "gateway.networking.k8s.io/v1",
         "kind": "HTTPRoute",
@@ -66,16 +70,21 @@ def _object(table: RouteTable, references: Mapping[str, list[Reference]], namesp
 
 
 def _rule(table: RouteTable, references: Mapping[str, list[Reference]], pin: str = "") -> dict[str, Any]:
-    """Everything goes to the pinned revision, or to the active one; the others stay named, with weight 0."""
+    """Everything goes to what is pinned, or by the shares; the others stay named, with weight 0."""
     header = {"headers": [{"name": "X-InferCrane-Revision", "value": pin}]} if pin else {}
     matches = [{"path": {"type": "Exact", "value": path}, "method": "POST", **header} for path in paths(table)]
-    chosen = [pin] if pin else sorted(references)
-    weight = {digest: int(digest == (pin or table.active)) for digest in chosen}
+    percents = {pins(table)[pin]: WHOLE} if pin else {digest: shares(table).get(digest, 0) for digest in references}
+    scale = math.lcm(*(len(references[digest]) for digest in percents))
+    backends = [
+        _backend(one, digest, percent * scale // len(references[digest]))
+        for digest, percent in sorted(percents.items())
+        for one in references[digest]
+    ]
     return {
         "matches": matches,
         "filters": [{"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": list(NOT_FORWARDED)}}],
         "timeouts": {"request": "0s", "backendRequest": "0s"},
-        "backendRefs": [_backend(one, digest, weight[digest]) for digest in chosen for one in references[digest]],
+        "backendRefs": backends,
     }
 
 

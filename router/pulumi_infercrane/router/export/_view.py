@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pulumi_infercrane.router.errors import ExportRefused
 from pulumi_infercrane.router.protocol.paths import PROTOCOLS
-from pulumi_infercrane.router.table import SERVING, Revision, RouteTable, Timers, Upstream
+from pulumi_infercrane.router.table import SERVING, WHOLE, Revision, RouteTable, Timers, Upstream
 
 NOT_FORWARDED = (
     "Accept-Encoding",
@@ -54,18 +54,28 @@ def paths(table: RouteTable) -> list[str]:
     return [PROTOCOLS[protocol].decode() for protocol in sorted(table.declared.protocols)]
 
 
-def pins(table: RouteTable) -> list[str]:
-    """Digests a request may ask for by header now."""
-    return [pin for pin in table.declared.pins if table.declared.revisions[pin].state == SERVING]
+def pins(table: RouteTable) -> dict[str, str]:
+    """What a request may ask for by header now → digest: the declared pins, or every digest and label."""
+    declared = table.declared
+    serving = {digest: one.label for digest, one in declared.revisions.items() if one.state == SERVING}
+    if not declared.pinning:
+        return {pin: pin for pin in declared.pins if pin in serving}
+    return {name: digest for digest, label in sorted(serving.items()) for name in (digest, label)}
+
+
+def shares(table: RouteTable) -> dict[str, int]:
+    """Percent by revision, nothing of 0; empty when none is active."""
+    weights = table.weights or ({table.active: WHOLE} if table.active else {})
+    return {digest: weights[digest] for digest in sorted(weights) if weights[digest]}
 
 
 def servers(digest: str, revision: Revision) -> list[Server]:
-    """The upstreams of a revision.
+    """The upstreams of a revision that take requests.
 
     Raises:
         ExportRefused: one is reached by https or below a path.
     """
-    return [_server(digest, upstream) for upstream in revision.upstreams]
+    return [_server(digest, upstream) for upstream in revision.upstreams if upstream.state == SERVING]
 
 
 def _server(digest: str, upstream: Upstream) -> Server:
@@ -132,9 +142,15 @@ def _spelled(value: Any) -> Any:
     return _SPECIAL.sub(lambda found: f"\\u{ord(found[0]):04x}", value) if isinstance(value, str) else value
 
 
-def unmatched_names(table: RouteTable) -> Iterator[str]:
-    """Sentences on engines that may not know the name they will be asked for: nothing rewrites it here."""
-    names = ", ".join(table.declared.aliases)
-    for revision in table.declared.revisions.values():
-        if any(alias != revision.upstream_model for alias in table.declared.aliases):
+def losses(table: RouteTable) -> Iterator[str]:
+    """Sentences on what this table asks for and other proxies do not do."""
+    declared, names = table.declared, ", ".join(table.declared.aliases)
+    for revision in declared.revisions.values():
+        if any(alias != revision.upstream_model for alias in declared.aliases):
             yield f"{revision.label} serves {revision.upstream_model}; its engine will be asked for {names}"
+        if revision.health is not None:
+            yield f"{revision.label}: no replica is left out for its failures"
+    if declared.fallback:
+        yield f"{declared.revisions[declared.fallback].label} does not take over when the active revision is out"
+    if declared.mirror is not None:
+        yield f"nothing is copied to {declared.revisions[declared.mirror.revision].label}"

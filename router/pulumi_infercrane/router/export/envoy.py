@@ -28,14 +28,16 @@ from pulumi_infercrane.router.export._view import (
     paths,
     pins,
     servers,
+    shares,
     silence_s,
 )
-from pulumi_infercrane.router.table import Revision, RouteTable, Timers
+from pulumi_infercrane.router.table import WHOLE, Revision, RouteTable, Timers
 
 TITLE = "Envoy 1.33 or newer"
 DIFFERS: Mapping[str, str] = MappingProxyType(
     {
         "a flip": "a renamed file, taken within milliseconds by every worker in turn",
+        "weights": "of each request by itself: sessions are not kept",
         "new and removed revisions": "renamed files; streams of a removed one finish",
         "timers": "one for the first byte and for gaps, the longer of both; comments reset it",
         "a dead replica": "503 for its share of requests: nothing is retried, nothing is checked",
@@ -47,6 +49,15 @@ DIFFERS: Mapping[str, str] = MappingProxyType(
 )
 
 START, CLUSTERS, ROUTES, SOCKET = "envoy.json", "cds.json", "rds.json", "envoy.sock"
+BALANCE = MappingProxyType(
+    {
+        "round_robin": "ROUND_ROBIN",
+        "least_inflight": "LEAST_REQUEST",
+        "power_of_two": "LEAST_REQUEST",
+        "consistent_hash": "LEAST_REQUEST",
+    }
+)
+"""Prefixes are in bodies, which are not read."""
 _TYPES = "type.googleapis.com/envoy"
 _MANY = 1_000_000
 _ASK = b"GET /clusters HTTP/1.1\r\nHost: envoy\r\nConnection: close\r\n\r\n"
@@ -56,7 +67,7 @@ def render(table: RouteTable, place: Place) -> dict[str, bytes]:
     """All files, in the order in which they may be written. Raises ExportRefused."""
     revisions = sorted(table.declared.revisions.items())
     endpoints = {_endpoints_file(digest): _endpoints(digest, revision) for digest, revision in revisions}
-    clusters = [_cluster(digest, table.declared.timers, place) for digest, _ in revisions]
+    clusters = [_cluster(digest, one, table.declared.timers, place) for digest, one in revisions]
     return {
         START: _document(_start(table, place)),
         **{name: _document(_resources([one])) for name, one in endpoints.items()},
@@ -154,7 +165,7 @@ def _connection_manager(place: Place) -> dict[str, Any]:
     }
 
 
-def _cluster(digest: str, timers: Timers, place: Place) -> dict[str, Any]:
+def _cluster(digest: str, revision: Revision, timers: Timers, place: Place) -> dict[str, Any]:
     http = f"{_TYPES}.extensions.upstreams.http.v3.HttpProtocolOptions"
     most = dict.fromkeys(("max_connections", "max_pending_requests", "max_requests"), _MANY)
     return {
@@ -162,7 +173,7 @@ def _cluster(digest: str, timers: Timers, place: Place) -> dict[str, Any]:
         "name": digest,
         "type": "EDS",
         "eds_cluster_config": {"eds_config": _file(place, _endpoints_file(digest)), "service_name": digest},
-        "lb_policy": "ROUND_ROBIN",
+        "lb_policy": BALANCE[revision.balance],
         "connect_timeout": _seconds(timers.connect_s),
         "circuit_breakers": {"thresholds": [{**most, "max_retries": 0}]},
         "typed_extension_protocol_options": {
@@ -197,8 +208,6 @@ def _routes(table: RouteTable) -> dict[str, Any]:
     return {
         "@type": f"{_TYPES}.config.route.v3.RouteConfiguration",
         "name": "infercrane",
-        "most_specific_header_mutations_wins": True,  # the key of a route comes after the removal of the client's
-        "request_headers_to_remove": sorted(name.lower() for name in NOT_FORWARDED),
         "virtual_hosts": [
             {
                 "name": table.service,
@@ -232,27 +241,38 @@ def _routes_of(path: str, table: RouteTable) -> list[dict[str, Any]]:
     active: dict[str, Any] = {"path": path, "headers": post}
     return [
         _refuse({"path": path, "headers": [other]}, 405, "method_not_allowed", "this path takes POST"),
-        *(_route({"path": path, "headers": [*post, _exactly(pin, one)]}, one, table) for one in pins(table)),
+        *(
+            _route({"path": path, "headers": [*post, _exactly(pin, name)]}, {digest: WHOLE}, table)
+            for name, digest in pins(table).items()
+        ),
         no_pin,
-        _route(active, table.active, table)
+        _route(active, shares(table), table)
         if table.active
         else _refuse(active, 503, "no_route", "no revision is active yet"),
     ]
 
 
-def _route(match: Mapping[str, Any], digest: str, table: RouteTable) -> dict[str, Any]:
-    revision = table.declared.revisions[digest]
-    key = key_variable(digest, revision)
-    added = [_header("Authorization", f"Bearer %ENVIRONMENT({key})%")] if key else []
+def _route(match: Mapping[str, Any], to: Mapping[str, int], table: RouteTable) -> dict[str, Any]:
+    """To the revisions by their shares in percent."""
     return {
         "match": match,
         "route": {
-            "cluster": digest,
+            "weighted_clusters": {"clusters": [_share(digest, percent, table) for digest, percent in to.items()]},
             "timeout": "0s",
             "idle_timeout": _seconds(silence_s(table.declared.timers)),
-            "host_rewrite_literal": servers(digest, revision)[0].authority,
         },
-        "request_headers_to_add": added,
+    }
+
+
+def _share(digest: str, percent: int, table: RouteTable) -> dict[str, Any]:
+    revision = table.declared.revisions[digest]
+    key = key_variable(digest, revision)
+    return {
+        "name": digest,
+        "weight": percent,
+        "host_rewrite_literal": servers(digest, revision)[0].authority,
+        "request_headers_to_remove": [name.lower() for name in NOT_FORWARDED],
+        "request_headers_to_add": [_header("Authorization", f"Bearer %ENVIRONMENT({key})%")] if key else [],
         "response_headers_to_remove": [name.lower() for name in OURS],
         "response_headers_to_add": _revision(digest),
     }

@@ -14,6 +14,7 @@ TITLE = "Gateway API v1, Services"
 DIFFERS: Mapping[str, str] = MappingProxyType(
     {
         "a flip": "weights of one object; when each gateway takes them, and whether streams survive, is its own",
+        "weights": "of each request by itself: sessions are not kept",
         "new and removed revisions": "backends of the same object",
         "timers": "none: all are switched off",
         "a dead replica": "left to the Service and the gateway",

@@ -26,14 +26,16 @@ from pulumi_infercrane.router.export._view import (
     paths,
     pins,
     servers,
+    shares,
     silence_s,
 )
-from pulumi_infercrane.router.table import Revision, RouteTable, Timers
+from pulumi_infercrane.router.table import WHOLE, Revision, RouteTable, Timers
 
 TITLE = "HAProxy 2.6 or newer"
 DIFFERS: Mapping[str, str] = MappingProxyType(
     {
         "a flip": "one commit of a map in the running process",
+        "weights": "as ours, of a session by another hash",
         "new and removed revisions": "a reload; to lose nothing in it, every answer ends its connection",
         "timers": "one for the first byte and for gaps, the longer of both; comments reset it",
         "a dead replica": "503 for its share of requests: nothing is retried, nothing is checked",
@@ -46,6 +48,15 @@ DIFFERS: Mapping[str, str] = MappingProxyType(
 
 CONFIG, MAP, SOCKET, PID = "haproxy.cfg", "active.map", "haproxy.sock", "haproxy.pid"
 NOWHERE = "infercrane.none"
+BALANCE = MappingProxyType(
+    {
+        "round_robin": "roundrobin",
+        "least_inflight": "leastconn",
+        "power_of_two": "random(2)",
+        "consistent_hash": "leastconn",
+    }
+)
+"""Prefixes are in bodies, which are not read."""
 _REQUEST_ID = "^[A-Za-z0-9._-]{1,64}$"
 
 
@@ -53,8 +64,7 @@ def render(table: RouteTable, place: Place) -> dict[str, bytes]:
     """Configuration and map. Raises ExportRefused."""
     blocks = [_global(table, place), _defaults(table.declared.timers), _frontend(table, place), _nowhere()]
     blocks += [_backend(digest, revision) for digest, revision in sorted(table.declared.revisions.items())]
-    lines = f"active {table.active or NOWHERE}\ngeneration {table.generation}\n"
-    return {MAP: lines.encode(), CONFIG: "\n".join(_block(*block) for block in blocks).encode()}
+    return {MAP: _map(table).encode(), CONFIG: "\n".join(_block(*block) for block in blocks).encode()}
 
 
 def stages(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Sequence[Mapping[str, bytes]]:
@@ -87,6 +97,22 @@ def _set_map(place: Place, content: str) -> bool:
     return True
 
 
+def _map(table: RouteTable) -> str:
+    """The active revision; and of 100 sides of a request, from 0 on, those that are another's."""
+    lines = [f"active {table.active or NOWHERE}", f"generation {table.generation}"]
+    others = [digest for digest, percent in shares(table).items() if digest != table.active for _ in range(percent)]
+    return "".join(f"{line}\n" for line in [*lines, *(f"{side} {digest}" for side, digest in enumerate(others))])
+
+
+def _sides(session_header: str) -> str:
+    """A whole number below 100: by chance, or of a session."""
+    sides = [f"http-request set-var(txn.side) rand({WHOLE})"]
+    if session_header:
+        session = f"req.hdr({session_header})"
+        sides.append(f"http-request set-var(txn.side) {session},xxh32(0),mod({WHOLE}) if {{ {session} -m found }}")
+    return "\n    ".join(sides)
+
+
 def _block(head: str, lines: Iterable[str]) -> str:
     return "\n    ".join([head, *lines]) + "\n"
 
@@ -105,7 +131,6 @@ def _defaults(timers: Timers) -> tuple[str, list[str]]:
     silence = milliseconds(silence_s(timers))
     return "defaults", [
         "mode http",
-        "balance roundrobin",
         "option abortonclose",
         "option http-no-delay",
         "http-reuse always",
@@ -139,8 +164,11 @@ def _frontend(table: RouteTable, place: Place) -> tuple[str, list[str]]:
             413, "body_too_large", "the body is too large", f"if {{ req.hdr(Content-Length),add(0) gt {MAX_BODY} }}"
         ),
         _refuse(404, "unknown_revision", "the pinned revision may not be asked for", f"if {unknown}"),
-        *(["use_backend %[" + pin + "] if is_pinned"] if allowed else []),
-        f"use_backend {_looked_up(place, 'active')}",
+        _sides(table.declared.session_header),
+        f"http-request set-var(txn.to) var(txn.side),map({place.path(MAP)})",
+        f"http-request set-var(txn.to) str(active),map({place.path(MAP)}) unless {{ var(txn.to) -m found }}",
+        *(f"use_backend {digest} if {{ {pin} -m str {name} }}" for name, digest in allowed.items()),
+        "use_backend %[var(txn.to)]",
         f"default_backend {NOWHERE}",
     ]
 
@@ -163,6 +191,7 @@ def _backend(digest: str, revision: Revision) -> tuple[str, list[str]]:
     key = key_variable(digest, revision)
     return f"backend {digest}", [
         f"description {revision.label}",
+        f"balance {BALANCE[revision.balance]}",
         *(f"http-request del-header {name}" for name in NOT_FORWARDED),
         f"http-request set-header Host {found[0].authority}",
         "http-request set-header X-Request-Id %[var(txn.id)]",

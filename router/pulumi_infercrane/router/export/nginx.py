@@ -28,6 +28,7 @@ from pulumi_infercrane.router.export._view import (
     pins,
     refuse_keys,
     servers,
+    shares,
     silence_s,
 )
 from pulumi_infercrane.router.table import Revision, RouteTable, Timers
@@ -36,6 +37,7 @@ TITLE = "nginx 1.18 or newer"
 DIFFERS: Mapping[str, str] = MappingProxyType(
     {
         "a flip": "a reload of all workers, in some 0.1 s; to lose nothing in it, every answer ends its connection",
+        "weights": "as ours, of a session by another hash",
         "new and removed revisions": "as a flip",
         "timers": "one for the first byte and for gaps, the longer of both; comments reset it; at most 75 s to connect",
         "a dead replica": "502 once, then left out for 10 s: nothing is retried",
@@ -47,6 +49,15 @@ DIFFERS: Mapping[str, str] = MappingProxyType(
 )
 
 CONFIG, ACTIVE, PID = "nginx.conf", "active.conf", "nginx.pid"
+BALANCE = MappingProxyType(
+    {
+        "round_robin": "",
+        "least_inflight": "    least_conn;\n",
+        "power_of_two": "    random two least_conn;\n",
+        "consistent_hash": "    least_conn;\n",
+    }
+)
+"""Prefixes are in bodies, which are not read."""
 NOWHERE, UNKNOWN = "none", "unknown"
 
 
@@ -88,8 +99,10 @@ def _text(path: Path) -> str:
 
 def _active(table: RouteTable) -> str:
     backend = _name(table.active) if table.active else NOWHERE
+    others = {digest: percent for digest, percent in shares(table).items() if digest != table.active}
+    split = "".join(f"{percent}% {_name(digest)}; " for digest, percent in others.items())
     return (
-        f'map "" $infercrane_active {{ default {backend}; }}\n'
+        f'split_clients "$infercrane_side" $infercrane_active {{ {split}* {backend}; }}\n'
         f'map "" $infercrane_active_revision {{ default "{table.active}"; }}\n'
         f'map "" $infercrane_generation {{ default {table.generation}; }}\n'
     )
@@ -138,8 +151,10 @@ http {{
 
 
 def _maps(table: RouteTable) -> str:
-    pinned = "".join(f'    "{pin}" {_name(pin)};\n' for pin in pins(table))
+    pinned = "".join(f'    "{name}" {_name(digest)};\n' for name, digest in pins(table).items())
     revisions = "".join(f'    {_name(digest)} "{digest}";\n' for digest in sorted(table.declared.revisions))
+    header = table.declared.session_header
+    session = f"$http_{header.replace('-', '_')}" if header else ""
     return f"""\
   map $http_x_infercrane_revision $infercrane_backend {{
     "" $infercrane_active;
@@ -147,6 +162,10 @@ def _maps(table: RouteTable) -> str:
   }}
   map $infercrane_backend $infercrane_revision {{
 {revisions}    default "";
+  }}
+  map "{session}" $infercrane_side {{
+    "" $request_id;
+    default "{session}";
   }}
   map $http_x_request_id $infercrane_id {{
     "~^[A-Za-z0-9._-]{{1,64}}$" $http_x_request_id;
@@ -159,7 +178,7 @@ def _group(digest: str, revision: Revision) -> str:
     lines = "".join(f"    server {one.authority};\n" for one in servers(digest, revision))
     return f"""\
   upstream {_name(digest)} {{  # {revision.label}
-{lines}    keepalive 256;
+{BALANCE[revision.balance]}{lines}    keepalive 256;
     keepalive_timeout {UPSTREAM_IDLE_S}s;
     keepalive_requests 1000000;
   }}

@@ -101,10 +101,10 @@ async def _follow(target: str, tables: "AsyncIterator[RouteTable]", place: "Plac
 
 def _deliver(target: str, table: "RouteTable", place: "Place") -> None:
     from pulumi_infercrane.router.export._deliver import deliver
-    from pulumi_infercrane.router.export._view import unmatched_names
+    from pulumi_infercrane.router.export._view import losses
 
     delivered = deliver(target, table, place)
-    for sentence in unmatched_names(table):
+    for sentence in losses(table):
         click.echo(f"note: {sentence}", err=True)
     state = "live" if delivered.live else "written"
     names = ", ".join(delivered.written) or "nothing new"
