@@ -33,7 +33,7 @@ from pulumi_infercrane.router.export._view import (
 )
 from pulumi_infercrane.router.table import WHOLE, Revision, RouteTable, Timers
 
-TITLE = "Envoy 1.33 or newer"
+TITLE = "Envoy, tested with 1.40.0"
 DIFFERS: Mapping[str, str] = MappingProxyType(
     {
         "a flip": "a renamed file, taken within milliseconds by every worker in turn",

@@ -31,7 +31,7 @@ from pulumi_infercrane.router.export._view import (
 )
 from pulumi_infercrane.router.table import WHOLE, Revision, RouteTable, Timers
 
-TITLE = "HAProxy 2.6 or newer"
+TITLE = "HAProxy, tested with 2.6.12"
 DIFFERS: Mapping[str, str] = MappingProxyType(
     {
         "a flip": "one commit of a map in the running process",

@@ -33,7 +33,7 @@ from pulumi_infercrane.router.export._view import (
 )
 from pulumi_infercrane.router.table import Revision, RouteTable, Timers
 
-TITLE = "nginx 1.18 or newer"
+TITLE = "nginx, tested with 1.22.1"
 DIFFERS: Mapping[str, str] = MappingProxyType(
     {
         "a flip": "a reload of all workers, in some 0.1 s; to lose nothing in it, every answer ends its connection",
