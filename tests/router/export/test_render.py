@@ -129,9 +129,10 @@ def test_a_name_that_nobody_rewrites_is_told() -> None:
 def test_what_nobody_else_does_is_told() -> None:
     entries = {R1: revision("r1", "http://127.0.0.1:1", model="chat", health={"probe_s": 5})}
     entries[R2] = revision("r2", "http://127.0.0.1:2", model="chat")
-    table = table_of(entries, R1, fallback=R2, mirror={"revision": R2, "percent": 5})
+    table = table_of(entries, R1, limits={"max_inflight": 9}, fallback=R2, mirror={"revision": R2, "percent": 5})
     assert list(losses(table)) == [
         "r1: no replica is left out for its failures",
+        "nothing bounds what runs and waits",
         "r2 does not take over when the active revision is out",
         "nothing is copied to r2",
     ]

@@ -150,6 +150,8 @@ def losses(table: RouteTable) -> Iterator[str]:
             yield f"{revision.label} serves {revision.upstream_model}; its engine will be asked for {names}"
         if revision.health is not None:
             yield f"{revision.label}: no replica is left out for its failures"
+    if declared.limits is not None:
+        yield "nothing bounds what runs and waits"
     if declared.fallback:
         yield f"{declared.revisions[declared.fallback].label} does not take over when the active revision is out"
     if declared.mirror is not None:
