@@ -136,12 +136,32 @@ def test_explain_needs_the_record_alone(decision, place):
     assert result.output.startswith("PROMOTE")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": "x"}', '{"a": NaN}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"schema": "x"}', '{"a": NaN}', '{"schema": "infercrane.decision/v1"}']
+)
 def test_explain_of_something_else_exits_2(tmp_path, content):
     (tmp_path / "x.json").write_text(content)
     result = run("explain", tmp_path / "x.json")
     assert result.exit_code == 2
     assert "not a decision record" in result.output
+
+
+def test_explain_does_not_repeat_an_edited_record(decision):
+    record = json.loads(decision.read_text())
+    decision.write_text(json.dumps(record | {"service": "billing"}))
+    result = run("explain", decision)
+    assert (result.exit_code, "the record was edited" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("as_of", 5), ("evidence", 3), ("rules", [{"rule": "x"}]), ("history", None), ("reasons", [])]
+)
+def test_a_record_of_another_shape_cannot_be_verified(decision, place, name, value):
+    record = json.loads(decision.read_text()) | {name: value}
+    decision.write_text(json.dumps({key: part for key, part in record.items() if part is not None}))
+    result = run("verify", decision, *files(place))
+    assert result.exit_code == 2
+    assert f"decision.json: not a decision record: {name}" in result.output
 
 
 def test_verify_of_an_untouched_decision_exits_0(decision, place):
@@ -240,6 +260,19 @@ def test_verify_of_an_empty_ledger_verified_nothing(place):
     (place.root.parent / "ledger.jsonl").write_bytes(b"")
     result = run("verify", place.root.parent / "ledger.jsonl", *files(place))
     assert (result.exit_code, result.output) == (1, "an empty ledger: nothing to verify\n")
+
+
+def test_check_refuses_a_ledger_that_is_not_there(place):
+    """Else a misspelt name would make evidence forgotten that an earlier decision used."""
+    result = check(place, "--ledger", place.root.parent / "legder.jsonl")
+    assert (result.exit_code, "no such ledger" in result.output) == (2, True)
+
+
+def test_a_ledger_of_something_else_is_refused(ledger, place):
+    ledger.append({"decision_id": "sha256:" + "0" * 64, "schema": "x"})
+    assert "not a decision record" in check(place, "--ledger", ledger.path).output
+    verified = run("verify", ledger.path, *files(place))
+    assert (verified.exit_code, "cannot be computed again: not a decision record" in verified.output) == (1, True)
 
 
 def test_check_refuses_a_broken_ledger(ledger, place):

@@ -98,7 +98,13 @@ def verify_ledger(file: Path, policy: Policy, archive: Archive) -> Verified:
     return Verified(tuple(checked), len(checked))
 
 
-def _verify_entry(record: Mapping[str, Any], policy: Policy, archive: Archive, past: Past) -> Checked:
+def _verify_entry(document: Mapping[str, Any], policy: Policy, archive: Archive, past: Past) -> Checked:
+    from pulumi_infercrane.guard.recorded import check_record  # types that `check` has no use for
+
+    try:
+        record = check_record(document)
+    except GuardError as error:
+        return Checked(str(document.get("decision_id")), "impossible", str(error))
     if record["policy_digest"] != policy.digest:
         return Checked(record["decision_id"], "not_computed", "it was made with another policy")
     if not archive.holds(record):

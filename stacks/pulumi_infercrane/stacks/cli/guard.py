@@ -132,7 +132,7 @@ def explain(file: Path, reports: tuple[Wanted, ...], as_json: bool) -> None:
       infercrane guard explain decision.json
     """
     check_places(reports, as_json, (file,))
-    write_reports(_record(file), RECORD_ALONE, shown(reports, as_json))
+    write_reports(_untouched(file), RECORD_ALONE, shown(reports, as_json))
 
 
 @command.command("verify")
@@ -195,16 +195,37 @@ def _only(role: str, evidence: EvidenceSet) -> str:
 
 
 def _history(ledger: Path | None) -> list[Mapping[str, Any]]:
-    return [entry.decision for entry in Ledger(ledger).entries()] if ledger else []
+    """The decisions of a ledger; a misspelt name must not make evidence forgotten that an earlier decision used."""
+    if ledger is None:
+        return []
+    if not ledger.is_file():
+        raise GuardError(f"{ledger}: no such ledger; before the first decision leave --ledger out")
+    return [_checked(entry.decision, ledger) for entry in Ledger(ledger).entries()]
 
 
 def _record(file: Path) -> Mapping[str, Any]:
     try:
-        record = parse(_read(file))
+        return _checked(parse(_read(file)), file)
     except Inadmissible as error:
         raise GuardError(f"{file}: not a decision record: {error.problem}") from error
-    if not isinstance(record, dict) or record.get("schema") != "infercrane.decision/v1":
-        raise GuardError(f"{file}: not a decision record (infercrane.decision/v1)")
+
+
+def _checked(document: Any, file: Path) -> Mapping[str, Any]:
+    from pulumi_infercrane.guard.recorded import check_record  # types that `check` without a ledger has no use for
+
+    try:
+        return check_record(document)
+    except GuardError as error:
+        raise GuardError(f"{file}: {error}") from error
+
+
+def _untouched(file: Path) -> Mapping[str, Any]:
+    """A record that still says what was decided: what is explained from it alone must not have been edited."""
+    from pulumi_infercrane.guard.recorded import is_untouched
+
+    record = _record(file)
+    if not is_untouched(record):
+        raise GuardError(f"{file}: the record was edited: its content does not give its decision_id")
     return record
 
 
