@@ -129,7 +129,14 @@ def test_the_source_is_named():
         (HEAD + "  - {id: quality}", ":5: no rule 'quality'"),
         (HEAD + "  - {margin: 1}", ":5: rules: 'id' is missing"),
         (HEAD + "  - {id: benchmark.ttft_p50, limit: 1}", ":5: rule 'benchmark.ttft_p50' takes 'margin', not 'limit'"),
-        (HEAD + "  - {id: benchmark.ttft_p50, margin: -1}", ":5: margin: -1 is not between 0 and 100"),
+        (HEAD + "  - {id: benchmark.ttft_p50, margin: -1}", ":5: margin: -1 is not between 0 and"),
+        (
+            HEAD + "  - {id: benchmark.ttft_p50, margin: 15}",
+            ":5: margin: 15 is too high for a ratio - 1, at most 4: 1 %",
+        ),
+        (HEAD.replace("fraction}", "fraction, limit: 1}"), ":4: limit: 1 is too high for a share, .* 1 % is 0.01"),
+        (HEAD + "  - {id: quality.x, margin: 2}", ":5: margin: 2 is too high for a score"),
+        (HEAD + "  - {id: benchmark.out_tokens_per_s, margin: 1}", ":5: margin: 1 is too high for a 1 - ratio"),
         (HEAD + "  - {id: benchmark.ttft_p50, margin: .nan}", ":5: margin: could not convert"),
         (HEAD + "  - {id: benchmark.ttft_p50, margin: nan}", ":5: margin: nan is not between"),
         (HEAD + "  - {id: benchmark.ttft_p50, margin: much}", ":5: margin: could not convert"),
@@ -159,6 +166,11 @@ def test_the_source_is_named():
 )
 def test_refused_with_the_line(text, expected):
     refused(text, expected)
+
+
+def test_a_weaker_level_is_noted_whatever_the_number_of_looks():
+    assert load_policy(HEAD + "alpha: 0.1\nmax_looks: 2").notes == ("raised_alpha: alpha 0.1 instead of 0.05",)
+    assert load_policy(HEAD + "alpha: 0.05").notes == ()
 
 
 def test_a_waiver_names_an_existing_rule_and_a_time():

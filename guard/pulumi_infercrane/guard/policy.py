@@ -19,6 +19,7 @@ from pulumi_infercrane.guard.times import parse_duration, parse_time
 from pulumi_infercrane.guard.trust.store import Trust, read_trust
 
 SCHEMA = "infercrane.policy/v1"
+DEFAULT_ALPHA = 0.05
 DEFAULT_MIN_DURATION_S = 60.0
 DEFAULT_MIN_SOAK_S = 1800.0
 BY_CHANGE = "by_change"
@@ -134,6 +135,7 @@ def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
     with_rules = {rule.kind for rule in rules}
     digest = digest_bytes(data)
     min_duration = fields["min_duration_s"].number(0, 86400) if "min_duration_s" in fields else DEFAULT_MIN_DURATION_S
+    alpha = fields["alpha"].number(0.0001, 0.2) if "alpha" in fields else DEFAULT_ALPHA
     min_soak = fields["min_soak_s"].number(0, 30 * 86400) if "min_soak_s" in fields else DEFAULT_MIN_SOAK_S
     return Policy(
         digest=digest,
@@ -144,7 +146,7 @@ def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
         by_change=_by_change(fields, with_rules),
         max_age=_max_age(fields),
         settings=Settings(
-            alpha=_alpha(fields),
+            alpha=alpha / (fields["max_looks"].integer(1, 100) if "max_looks" in fields else 1),
             min_duration_s=min_duration,
             min_soak_s=min_soak,
             currency=fields["currency"].parsed(_currency) if "currency" in fields else "",
@@ -157,18 +159,13 @@ def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
         canary=read_canary(fields["canary"]) if "canary" in fields else None,
         post_promotion=_post_promotion(fields),
         notes=_lowered("min_duration_s", min_duration, DEFAULT_MIN_DURATION_S)
-        + _lowered("min_soak_s", min_soak, DEFAULT_MIN_SOAK_S),
+        + _lowered("min_soak_s", min_soak, DEFAULT_MIN_SOAK_S)
+        + ((f"raised_alpha: alpha {alpha:g} instead of {DEFAULT_ALPHA:g}",) if alpha > DEFAULT_ALPHA else ()),
     )
 
 
 def _post_promotion(fields: Mapping[str, Node]) -> PostPromotion:
     return read_post_promotion(fields["post_promotion"]) if "post_promotion" in fields else PostPromotion()
-
-
-def _alpha(fields: Mapping[str, Node]) -> float:
-    alpha = fields["alpha"].number(0.0001, 0.2) if "alpha" in fields else 0.05
-    looks = fields["max_looks"].integer(1, 100) if "max_looks" in fields else 1
-    return alpha / looks
 
 
 def _currency(text: str) -> str:
@@ -220,10 +217,18 @@ def _bound(identifier: str, fields: Mapping[str, Node], form: RuleForm) -> float
     if wrong in fields:
         raise fields[wrong].error(f"rule {identifier!r} takes {form.bound!r}, not {wrong!r}")
     if form.bound in fields:
-        return fields[form.bound].number(0, 100 if form.bound == "margin" else 1e9)
+        return _not_percent(fields[form.bound], form)
     if form.default is None:
         raise fields["id"].error(f"rule {identifier!r} needs {form.bound!r}: there is no default for it")
     return form.default
+
+
+def _not_percent(node: Node, form: RuleForm) -> float:
+    """A bound in its unit. `limit: 1`, meant as 1 %, would let every request fail."""
+    bound = node.number(0, 1e9)
+    if bound > form.most:
+        raise node.error(f"{form.bound}: {bound:g} is too high for a {form.unit}, at most {form.most:g}: 1 % is 0.01")
+    return bound
 
 
 def _lowered(name: str, value: float, default: float) -> tuple[str, ...]:

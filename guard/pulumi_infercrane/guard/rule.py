@@ -18,6 +18,12 @@ SUPERSEDED = "superseded evidence counts: a hard limit was broken"
 MOST_NEEDED = 1_000_000
 """Beyond this many more requests or pairs no number is named."""
 
+_MOST = {
+    **dict.fromkeys(("share", "score 0..1", "similarity 0..1", "1 - ratio"), 0.9999),
+    **dict.fromkeys(("ratio - 1", "ratio - 1, both ways"), 4.0),
+}
+"""By unit of a bound; what is measured in seconds or money may be as high as one likes."""
+
 
 @dataclass(frozen=True)
 class RuleForm:
@@ -34,6 +40,11 @@ class RuleForm:
     """What the bound is measured in."""
     counts: str = "requests"
     """What `min_*` count, on each side that is needed."""
+
+    @property
+    def most(self) -> float:
+        """The highest bound that can decide anything: above it nothing fails, and a percentage was meant."""
+        return _MOST.get(self.unit, math.inf)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ class PolicyRule(Closed):
     id: str
     class_: Annotated[Literal["H", "S"] | None, Field(alias="class")] = None
     limit: Annotated[float, Field(ge=0, le=1e9)] | None = None
-    margin: Annotated[float, Field(ge=0, le=100)] | None = None
+    margin: Annotated[float, Field(ge=0, le=4)] | None = None
     min_pass: Minimum | None = None
     min_compute: Minimum | None = None
 
