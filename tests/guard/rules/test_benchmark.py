@@ -1,5 +1,7 @@
 """Load runs: intervals against margins, failures never hidden, unequal runs never compared."""
 
+import json
+
 import pytest
 
 HEAD = "schema: infercrane.policy/v1\nmin_duration_s: 60\nrequired_kinds: [benchmark]\n"
@@ -197,6 +199,28 @@ def test_an_objective_on_time_per_token_spares_answers_of_one_token(folder):
 
     folder.benchmark("candidate", [0.05] * 80, lines=short)
     assert judged(folder, "id: benchmark.attainment", HEAD + "slo: {tpot_s: 0.000001}\n")["outcome"] == "pass"
+
+
+def test_an_answer_of_nothing_is_not_a_good_one(folder):
+    def empty(lines):
+        for line in lines[:34]:
+            line.update(out_tokens=0, e2e_s=line["ttft_s"])
+            del line["tpot_s"]
+
+    folder.benchmark("candidate", [0.05] * 80, lines=empty)
+    assert judged(folder, "id: benchmark.attainment", SLO)["outcome"] == "fail"
+
+
+def test_an_objective_is_not_met_by_answers_whose_time_nobody_took(folder):
+    """A log of a proxy mixes streamed calls with calls answered in one piece, which have no first token."""
+    starts = [1796011200 + index * 0.55 for index in range(200)]
+    common = {"model": "m", "status": "success", "completion_tokens": 9}
+    times = [{"startTime": at, "endTime": at + 2, "completionStartTime": at + 0.01} for at in starts]
+    calls = [{"id": str(i), "stream": i < 20 or None} | common | one for i, one in enumerate(times)]
+    raw = "".join(json.dumps(call) + "\n" for call in calls).encode()
+    folder.measured("candidate", "litellm", "1", {"primary": raw})
+    record = judged(folder, "id: benchmark.attainment", SLO)
+    assert (record["outcome"], record["reasons"]) == ("unknown", ["no_evidence"])
 
 
 # --- comparability ----------------------------------------------------------------------------------------------

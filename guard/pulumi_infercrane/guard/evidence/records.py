@@ -38,10 +38,13 @@ class Requests:
 
     def has(self, figure: str) -> bool:
         """Some tools keep one figure of every request and not the others. Nothing answered needs none."""
-        if any(value == value for value in getattr(self, figure)):
-            return True
+        return any(value == value for value in getattr(self, figure)) or not self.lacking(figure)
+
+    def lacking(self, figure: str) -> int:
+        """Answers that are long enough to have a figure, of which the file does not hold it."""
         needed = 1 if figure == "tpot_s" else 0
-        return all(not ok or tokens <= needed for ok, tokens in zip(self.ok, self.out_tokens, strict=True))
+        rows = zip(self.ok, getattr(self, figure), self.out_tokens, strict=True)
+        return sum(ok and value != value and not tokens <= needed for ok, value, tokens in rows)
 
     def seconds(self, figure: str) -> Iterator[float]:
         """One figure of every request: +inf for a failed one; a request too short to have it is left out."""

@@ -148,27 +148,29 @@ def _uncountable(member: Member, slo: Mapping[str, float]) -> Problem | None:
     if _has_all(record.requests, slo):
         return None
     if record.good is None:
-        return Problem(
-            "no_evidence", f"{member.envelope.primary.tool} counted no good requests, nor kept every request"
-        )
+        detail = f"{member.envelope.primary.tool} counted no good requests, nor kept every request with its figures"
+        return Problem("no_evidence", detail)
     if dict(record.slo) != dict(slo):
         return Problem("not_comparable", "the file counts good requests by other objectives than the policy's")
     return None
 
 
 def _has_all(requests: Requests | None, slo: Mapping[str, float]) -> bool:
-    return requests is not None and all(requests.has(name) for name in slo)
+    return requests is not None and not any(requests.lacking(name) for name in slo)
 
 
 def _misses(slo: Mapping[str, float]) -> Counting:
-    """A request misses when it failed or exceeds an objective it has a figure for."""
+    """A request misses when it failed, was answered with nothing, or exceeds an objective it has a figure for."""
 
     def counting(member: Member) -> Count:
         requests: Requests | None = member.record.requests
         if requests is None or not _has_all(requests, slo):
             return member.record.attempted - member.record.good, member.record.attempted
         columns = [(getattr(requests, name), most) for name, most in slo.items()]
-        missed = sum(not ok or any(column[i] > most for column, most in columns) for i, ok in enumerate(requests.ok))
+        missed = sum(
+            not ok or requests.out_tokens[i] == 0 or any(column[i] > most for column, most in columns)
+            for i, ok in enumerate(requests.ok)
+        )
         return missed, len(requests)
 
     return counting
