@@ -323,20 +323,23 @@ def _withdrawn(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem
     """
     named = {one.evidence_id for piece in pieces if piece.used and piece.envelope for one in piece.envelope.supersedes}
     replaced = named - _broke_a_limit(question.history)
+    present: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        present.setdefault(piece.item.evidence_id, []).append(piece)
     blocked: dict[str, Problem] = {}
     for record in question.history:
         if record.get("candidate") != question.candidate:
             continue
         for entry in record.get("evidence", ()):
-            if entry["used"] and entry["evidence_id"] not in replaced and not _is_there(entry, pieces):
+            if entry["used"] and entry["evidence_id"] not in replaced and not _is_there(entry, present):
                 detail = f"{entry['evidence_id'][:19]}…, used by decision {record['decision_id'][:19]}…, is gone"
                 blocked[entry["kind"]] = Problem("evidence_withdrawn", detail)
     return blocked
 
 
-def _is_there(entry: Mapping[str, Any], pieces: Sequence[Piece]) -> bool:
-    same = [piece for piece in pieces if piece.item.evidence_id == entry["evidence_id"]]
-    return any(set(entry.get("signers", ())) <= _signatures(piece) for piece in same)
+def _is_there(entry: Mapping[str, Any], present: Mapping[str, Sequence[Piece]]) -> bool:
+    signers = set(entry.get("signers", ()))
+    return any(signers <= _signatures(piece) for piece in present.get(entry["evidence_id"], ()))
 
 
 def _signatures(piece: Piece) -> set[str]:
