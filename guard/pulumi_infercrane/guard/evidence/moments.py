@@ -1,6 +1,6 @@
 """Times that tools write into their files, held against the envelope's window."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad
@@ -32,6 +32,20 @@ def check_times(envelope: Envelope, *times: str) -> None:
     known = [parse_time(time) for time in times if time]
     if known:
         check_window(envelope, min(known), max(known))
+
+
+def check_zoneless(envelope: Envelope, time: datetime) -> None:
+    """A local time that names no zone, somewhere on Earth, lies in the envelope's window.
+
+    Raises:
+        Inadmissible: `inconsistent`.
+    """
+    window, far = envelope.window, timedelta(hours=14)
+    earliest, latest = (time.replace(tzinfo=timezone(offset)) for offset in (far, -far))
+    if earliest <= window.ended + TOLERATED_CLOCK and latest >= window.started - TOLERATED_CLOCK:
+        return
+    text = f"the file is of {time:%Y-%m-%dT%H:%M:%S} in some time zone"
+    raise Inadmissible("inconsistent", f"{text}, its envelope about {window.started_at} to {window.ended_at}")
 
 
 def from_epoch(seconds: float, where: str) -> datetime:

@@ -94,7 +94,16 @@ def test_a7_requests_per_second_are_of_the_wall_clock(read, export):
     other = {"request_throughput": block(69 / 11.323197440000001, "requests/sec")}
     assert read(*TOOL, primary=export(**other)).record is not None  # 1.3 of 69 off: within two requests
     old = old_export(export, 2044, 2044, 16)
-    assert read("aiperf", "0.11.0", primary=old | {"start_time": "x"}).record is not None
+    assert read("aiperf", "0.11.0", primary=old | {"end_time": "x"}).record is not None
+
+
+def test_a_file_of_another_day_is_not_of_this_window(read, export):
+    """The times name no zone, but no zone is months away."""
+    assert read(*TOOL, primary=export(start_time="2026-08-30T03:57:40", end_time="2026-08-30T03:57:51.5")).problem
+    problem = read(*TOOL, primary=export(start_time="2026-11-29T13:50:00", end_time="2026-11-29T13:50:11.5")).problem
+    assert (problem.code, "in some time zone" in problem.detail) == ("inconsistent", True)
+    earliest = export(start_time="2026-11-29T14:01:00", end_time="2026-11-29T14:01:11.5434")
+    assert read(*TOOL, primary=earliest).problem is None
 
 
 def test_a8_a_run_of_503s_ends_like_any_other(read, export):

@@ -74,6 +74,18 @@ def test_v4_a_run_in_which_everything_failed_has_no_latency(read, document):
     assert (record.attempted, record.failed, record.latencies) == (20, 20, {})
 
 
+@pytest.mark.parametrize("date", ["20260830-041344", "20261129-135800", "20261130-180500", "20261330-041344"])
+def test_a_file_of_another_day_is_not_of_this_window(read, document, date):
+    """The date names no zone, but no zone is months away."""
+    problem = read(*TOOL, primary=document("vllm-bench", "ok.json", date=date)).problem
+    assert problem.code == ("bad_value" if date.startswith("202613") else "inconsistent")
+
+
+@pytest.mark.parametrize("date", ["20261129-140100", "20261130-180100", "run 7", 5])
+def test_a_date_that_fits_some_zone_or_is_none_contradicts_nothing(read, document, date):
+    assert read(*TOOL, primary=document("vllm-bench", "ok.json", date=date)).problem is None
+
+
 def test_v5_appended_results_are_refused_with_the_way_out(read):
     problem = read(*TOOL, primary="append_result_not_json.json").problem
     assert (problem.code, "one file for every run" in problem.detail) == ("not_json", True)

@@ -15,6 +15,7 @@ from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, number_or_null
 from pulumi_infercrane.guard.evidence.hints import check_model, check_version, check_workload
 from pulumi_infercrane.guard.evidence.metric_blocks import block_count, block_latency, block_value, seconds
+from pulumi_infercrane.guard.evidence.moments import check_zoneless
 from pulumi_infercrane.guard.evidence.readers import major_minor
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency
 from pulumi_infercrane.guard.evidence.rows import Rows
@@ -94,6 +95,8 @@ def _check_origin(document: Mapping[str, Any], envelope: Envelope) -> None:
         raise Inadmissible("schema_unknown", f"schema_version is not {schema}")
     if document.get("was_cancelled") is True or document.get("is_complete") is False:
         raise Inadmissible("truncated", "the run was cancelled before its end")
+    if "start_time" in document:
+        check_zoneless(envelope, _local(document, "start_time"))
     models = child(document, "input_config", "").get("models")
     items = models.get("items") if isinstance(models, dict) else None
     for item in items if isinstance(items, list) else []:
@@ -197,7 +200,7 @@ def _window(document: Mapping[str, Any]) -> float | None:
 
 
 def _local(document: Mapping[str, Any], name: str) -> datetime:
-    """Without a zone: good for differences only."""
+    """Without a zone: good for differences, and for telling the day."""
     try:
         return datetime.fromisoformat(field(document, name, str, "")).replace(tzinfo=None)
     except ValueError as error:

@@ -6,6 +6,7 @@ It holds no version: it is known by its keys. Keys of `--metadata` are merged in
 import math
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pulumi_infercrane.guard.evidence.checks import checked, schedule_delay
@@ -14,6 +15,7 @@ from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, number_or_null, numbers
 from pulumi_infercrane.guard.evidence.flat_latencies import flat_latencies
 from pulumi_infercrane.guard.evidence.hints import check_model, check_revision, check_workload
+from pulumi_infercrane.guard.evidence.moments import check_zoneless
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Requests
 from pulumi_infercrane.guard.evidence.rows import Rows, tpot
 from pulumi_infercrane.guard.evidence.stated import Stated
@@ -30,6 +32,7 @@ FOR_REQUESTS = "--save-detailed"
 _KEYS = ("num_prompts", "request_rate", "max_concurrency", "duration", "completed", "total_output_tokens")
 _NAMES = {"ttft_s": "ttft", "tpot_s": "tpot", "itl_s": "itl", "e2e_s": "e2el"}
 _GOODPUT = ("request_goodput", "request_goodput:")
+_DATE = re.compile(r"\d{8}-\d{6}")
 _STATUS = re.compile(r"\b([45]\d\d)\b")
 
 
@@ -43,6 +46,7 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Benchmark:
     document = _parse(parts["primary"], envelope)
     check_model(document.get("model_id"), envelope)
     check_revision(document.get("revision"), envelope)
+    _check_date(document.get("date"), envelope)
     attempted, completed = count(document, "num_prompts", ""), count(document, "completed", "")
     requests, errors = _requests(document)
     duration = _duration(document)
@@ -87,6 +91,15 @@ def _parse(data: bytes, envelope: Envelope) -> dict[str, Any]:
     if not any(key.endswith("_ttft_ms") for key in document):
         raise Inadmissible("schema_unknown", "not a file of vllm-bench: no key ends in _ttft_ms")
     return document
+
+
+def _check_date(date: Any, envelope: Envelope) -> None:
+    """Local time without a zone; a key of --metadata may have hidden it."""
+    if isinstance(date, str) and _DATE.fullmatch(date):
+        try:
+            check_zoneless(envelope, datetime.fromisoformat(date))
+        except ValueError as error:
+            raise bad("", f"date {date} is none") from error
 
 
 def _failed(document: Mapping[str, Any], attempted: int, completed: int) -> int:
