@@ -1,5 +1,6 @@
 """What may be judged: bound to this very revision, fresh, whole, untouched, and nothing withdrawn."""
 
+import hashlib
 import json
 
 import pytest
@@ -168,6 +169,26 @@ def test_one_file_for_two_revisions_is_evidence_for_neither(folder):
     raw = (folder.root / "benchmark-candidate.benchmark.jsonl").read_bytes()
     folder.write_raw("benchmark", "baseline", "again", raw, planned=300)
     assert decided(folder).reasons[0] == "benchmark: binding_conflict: the same file is offered for two revisions"
+
+
+def beside(part, raw):
+    """A second file of a benchmark, with these bytes."""
+
+    def change(envelope):
+        entry = envelope["files"][0] | {"part": part, "path": "second", "size": len(raw)}
+        envelope["files"].append(entry | {"sha256": hashlib.sha256(raw).hexdigest()})
+
+    return change
+
+
+@pytest.mark.parametrize(("part", "shared"), [("details", True), ("samples", False), ("validation", False)])
+def test_no_two_measurements_have_the_same_details(folder, part, shared):
+    """The tokens of one revision beside the cost of another; answers may well be the same."""
+    folder.benchmark("baseline", folder.seconds(300, 3), change=beside(part, b"{}"))
+    folder.benchmark("candidate", folder.seconds(300), change=beside(part, b"{}"))
+    (folder.root / "second").write_bytes(b"{}")
+    reasons = {reason for entry in decided(folder).record["evidence"] for reason in entry["reasons"]}
+    assert ("binding_conflict: the same file is offered for two revisions" in reasons) is shared
 
 
 def runs(folder, ordinals, of):

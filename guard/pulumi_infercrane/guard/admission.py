@@ -195,23 +195,28 @@ def _truncated(envelope: Envelope, attempted: int | None) -> Problem | None:
 
 def _without_shared_files(pieces: Sequence[Piece]) -> list[Piece]:
     """One file, or one of the runs in it, offered for two revisions is evidence for neither."""
-    offered: dict[str, list[Envelope]] = {}
+    offered: dict[str, list[tuple[str, EvidenceFile]]] = {}
     for piece in pieces:
-        if piece.envelope:
-            offered.setdefault(piece.envelope.primary.sha256, []).append(piece.envelope)
+        for file in _measured_files(piece):
+            offered.setdefault(file.sha256, []).append((_revision(piece), file))
     problem = Problem("binding_conflict", "the same file is offered for two revisions")
-    return [
-        replace(piece, problem=problem)
-        if piece.used and piece.envelope and _is_shared(piece.envelope, offered)
-        else piece
-        for piece in pieces
-    ]
+    return [replace(piece, problem=problem) if piece.used and _is_shared(piece, offered) else piece for piece in pieces]
 
 
-def _is_shared(envelope: Envelope, offered: Mapping[str, Sequence[Envelope]]) -> bool:
+def _measured_files(piece: Piece) -> Iterator[EvidenceFile]:
+    """Files that no two measurements have in common. Answers (`samples`) may be the same, and so may `validation`."""
+    return (file for file in (piece.envelope.files if piece.envelope else ()) if file.part in ("primary", "details"))
+
+
+def _revision(piece: Piece) -> str:
+    return piece.envelope.subject.revision_digest if piece.envelope else ""
+
+
+def _is_shared(piece: Piece, offered: Mapping[str, Sequence[tuple[str, EvidenceFile]]]) -> bool:
     return any(
-        other.subject.revision_digest != envelope.subject.revision_digest and _same_run(other.primary, envelope.primary)
-        for other in offered[envelope.primary.sha256]
+        revision != _revision(piece) and _same_run(other, file)
+        for file in _measured_files(piece)
+        for revision, other in offered[file.sha256]
     )
 
 
