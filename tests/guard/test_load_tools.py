@@ -80,7 +80,7 @@ def test_case_6_another_cap_on_concurrency_is_another_operating_point(case, judg
     for rule in ("ttft_p50", "error_fraction_difference", "e2e_p95"):
         record = judged(rule)
         assert (record["outcome"], record["reasons"]) == ("unknown", ["not_comparable"])
-        assert record["detail"] == "concurrency differs: 8 against None"
+        assert record["detail"] == "concurrency differs: 8 against not stated"
 
 
 def test_case_7_a_file_of_last_year(case, judged, summary_run):

@@ -113,5 +113,11 @@ def _close(values: Sequence[float | None]) -> bool:
 
 
 def _differs(what: str, values: Sequence[Any]) -> Problem:
-    shown = sorted({f"{value:.4g}" if isinstance(value, float) else str(value) for value in values})
+    shown = sorted({_shown(value) for value in values})
     return Problem("not_comparable", f"{what} differs: {' against '.join(shown)}")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "not stated"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -17,6 +17,7 @@ from pulumi_infercrane.guard.errors import GuardError, PolicyError
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet
 from pulumi_infercrane.guard.freshness import usable_until
 from pulumi_infercrane.guard.policy import Policy
+from pulumi_infercrane.guard.reasons import way_out
 from pulumi_infercrane.guard.rule import Member, Rule, unknown
 from pulumi_infercrane.guard.rules import find_kind
 from pulumi_infercrane.guard.times import format_time, parse_time
@@ -309,7 +310,7 @@ def rule_record(judged: Judged) -> dict[str, Any]:
         "outcome": finding.outcome,
         "reasons": [finding.code],
         "detail": finding.detail,
-        "needs": finding.needs,
+        "needs": finding.needs or (way_out(finding.code) if finding.outcome == "unknown" else ""),
         "method": finding.method,
         "n": list(finding.n),
         **{name: number for name, number in numbers.items() if number is not None},

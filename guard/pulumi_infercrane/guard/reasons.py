@@ -53,12 +53,43 @@ GATES: dict[str, tuple[str, ...]] = {
     ),
 }
 
+_WAYS_OUT = {
+    **dict.fromkeys(GATES["parse"], "a file of one run, as the tool writes it"),
+    "tampered": "the file as it was measured, or a new measurement",
+    "signature_invalid": "the envelope as it was signed, or a new measurement",
+    "untrusted_key": "a signature by a key that the policy trusts with this kind",
+    "unsigned": "a signature by a key that the policy trusts with this kind",
+    **dict.fromkeys(GATES["schema"], "a file of a tool and version that the guard reads"),
+    "version_mismatch": "both sides measured with one version of one tool",
+    **dict.fromkeys(GATES["values"], "a new measurement: figures of this one cannot be true together"),
+    "counters_disagree": "a measurement that says how many requests were sent and how many failed",
+    **dict.fromkeys(GATES["binding"], "a measurement of exactly this revision"),
+    "subject_changed": "a measurement during which the server neither restarts nor changes",
+    **dict.fromkeys(GATES["freshness"], "a new measurement"),
+    "truncated": "a run that is not cut short",
+    "no_evidence": "a measurement that holds it",
+    "evidence_withdrawn": "that evidence again, or its successor with the reason",
+    "cost_incomplete": "cost, currency and the date of the prices",
+    "no_scores": "a run that was scored",
+    "degenerate": "a task that tells these revisions apart",
+    "not_comparable": "both sides measured with the same workload at the same operating point",
+    "client_saturated": "a client that keeps up, or a lower rate",
+    "cache_bias": "both sides measured with the same state of the cache",
+    "percentile_of_percentiles": "every request, or one run on each side",
+    "baseline_broken": "a baseline that works: measure it again",
+}
+
 _RANK = {code: rank for rank, codes in enumerate(GATES.values()) for code in codes}
 
 
 def gate_rank(code: str) -> int:
     """Position of the gate a code belongs to. An unknown code raises KeyError: a misspelt word must never pass."""
     return _RANK[code]
+
+
+def way_out(code: str) -> str:
+    """What would settle an unknown with this reason, where nothing more exact is known; empty for other reasons."""
+    return _WAYS_OUT.get(code, "")
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,7 @@ def test_an_objective_is_not_met_by_answers_whose_time_nobody_took(folder):
     [
         ({"id": "chat-long"}, "scenario.id differs: chat-long against chat-short"),
         ({"dataset_digest": "sha256:" + "e" * 64}, "scenario.dataset_digest differs"),
-        ({"streaming": True}, "scenario.streaming differs: None against True"),
+        ({"streaming": True}, "scenario.streaming differs: True against not stated"),
         ({"path": "gateway"}, "scenario.path differs"),
         ({"replicas": 2}, "scenario.replicas differs"),
         ({"cache": "warm"}, "scenario.cache differs"),
