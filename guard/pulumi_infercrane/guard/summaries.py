@@ -70,7 +70,7 @@ def _in_band(rule: Rule, figure: Figure, sides: Sides, n: tuple[int, ...]) -> Fi
     ratio = rounded(figure_ratio(figure, sides.baseline[0], sides.candidate[0]))
     distance = 1 - ratio if figure.higher_is_better else ratio - 1
     outcome = statistics.guard_band(round(1 + distance, 9), rule.bound)
-    limit = round(1 - rule.bound if figure.higher_is_better else 1 + rule.bound, 9)
+    limit = _limit(rule, figure.higher_is_better)
     detail = f"ratio {ratio:.3g} against {limit:.3g} from summaries of {n[1]} requests against {n[0]}"
     code = {"pass": "within_margin", "fail": "margin_exceeded", "unknown": "summary_only"}[outcome]
     needs = f"a difference below half or beyond twice the margin, or {figure.advice}" if outcome == "unknown" else ""
@@ -101,24 +101,45 @@ def judge_runs(
 ) -> Finding:
     """The interval over paired runs. It sees what differs between runs, which the requests of one run cannot show."""
     ratios = [figure_ratio(figure, baseline, candidate) for baseline, candidate in pairs]
-    limit = round(1 - rule.bound if figure.higher_is_better else 1 + rule.bound, 9)
     if not all(math.isfinite(ratio) for ratio in ratios):
         detail = f"{figure.what} of a run is infinite: too many of its requests failed"
+        limit = _limit(rule, figure.higher_is_better)
         return Finding("fail", "margin_exceeded", detail, "repeated_runs", n, estimate=math.inf, limit=limit)
+    counts, unit = f"{len(pairs)} runs against {len(pairs)}", "requests on each side, in more runs"
+    return judge_repeats(rule, ratios, n, counts, unit, alpha, higher_is_better=figure.higher_is_better)
+
+
+def judge_repeats(
+    rule: Rule,
+    ratios: Sequence[float],
+    n: tuple[int, ...],
+    counts: str,
+    unit: str,
+    alpha: float,
+    *,
+    higher_is_better: bool = False,
+) -> Finding:
+    """Candidate over baseline of three or more pairs of runs, finite and above 0, against 1 + margin or 1 - margin.
+
+    `n` are the data of both sides and `unit` their name; `counts` are the words after the figures.
+    """
     repeated = statistics.repeated_ratio([1.0] * len(ratios), ratios, alpha)
-    interval = rounded_interval(repeated)
-    distance = math.log(limit / interval.estimate)
+    interval, limit = rounded_interval(repeated), _limit(rule, higher_is_better)
     measured = Measured(
         method="repeated_runs",
         n=n,
         interval=interval,
         limit=limit,
-        outcome=at_least(interval, limit) if figure.higher_is_better else at_most(interval, limit),
+        outcome=at_least(interval, limit) if higher_is_better else at_most(interval, limit),
         what="ratio",
-        counts=f"{len(pairs)} runs against {len(pairs)}",
-        p=repeated.p_at_least(limit) if figure.higher_is_better else repeated.p_at_most(limit),
+        counts=counts,
+        p=repeated.p_at_least(limit) if higher_is_better else repeated.p_at_most(limit),
         enough=rule.min_pass,
-        total=min(n) * scaled(math.log(interval.hi / interval.lo) / 2, distance),
-        unit="requests on each side, in more runs",
+        total=min(n) * scaled(math.log(interval.hi / interval.lo) / 2, math.log(limit / interval.estimate)),
+        unit=unit,
     )
     return conclude(rule, measured)
+
+
+def _limit(rule: Rule, higher_is_better: bool) -> float:
+    return round(1 - rule.bound if higher_is_better else 1 + rule.bound, 9)

@@ -17,20 +17,16 @@ from pulumi_infercrane.guard.reasons import Problem
 from pulumi_infercrane.guard.rule import (
     Finding,
     Kind,
-    Measured,
     Member,
     Rule,
     RuleForm,
     Settings,
     Sides,
-    at_most,
-    conclude,
     ids,
-    rounded_interval,
-    scaled,
     too_short,
     unknown,
 )
+from pulumi_infercrane.guard.summaries import judge_repeats
 from pulumi_infercrane.guard.times import parse_date
 
 PRICE_MAX_AGE = timedelta(days=30)
@@ -149,7 +145,9 @@ def _against_baseline(rule: Rule, figure: _Figure, sides: Sides, settings: Setti
     baseline, candidate = (sorted(side, key=_turn) for side in (sides.baseline, sides.candidate))
     below, above = ([figure.of([member]) for member in side] for side in (baseline, candidate))
     if all(map(math.isfinite, below + above)) and len(below) == len(above) >= statistics.FEWEST_RUNS:
-        return _repeated(rule, below, above, settings.alpha)
+        ratios, n = [after / before for before, after in zip(below, above, strict=True)], len(below)
+        counts, unit = f"{n} windows on each side", "windows on each side"
+        return judge_repeats(rule, ratios, (n, n), counts, unit, settings.alpha)
     return _banded(rule, figure, sides)
 
 
@@ -158,32 +156,13 @@ def _turn(member: Member) -> tuple[int, str]:
     return (member.envelope.run.ordinal if member.envelope.run else 0), member.envelope.window.started_at
 
 
-def _repeated(rule: Rule, baseline: Sequence[float], candidate: Sequence[float], alpha: float) -> Finding:
-    ratio = statistics.repeated_ratio(baseline, candidate, alpha)
-    interval, limit, n = rounded_interval(ratio), round(1 + rule.bound, 9), len(baseline)
-    measured = Measured(
-        method="repeated_runs",
-        n=(n, n),
-        interval=interval,
-        limit=limit,
-        outcome=at_most(interval, limit),
-        what="ratio",
-        counts=f"{n} windows on each side",
-        p=ratio.p_at_most(limit),
-        enough=rule.min_pass,
-        total=n * scaled(math.log(ratio.hi / ratio.lo) / 2, math.log(limit / ratio.estimate)),
-        unit="windows on each side",
-    )
-    return conclude(rule, measured)
-
-
 def _banded(rule: Rule, figure: _Figure, sides: Sides) -> Finding:
     baseline, candidate = figure.of(sides.baseline), figure.of(sides.candidate)
     ratio, limit = rounded(candidate / baseline), round(1 + rule.bound, 9)
     outcome = statistics.guard_band(ratio, rule.bound)
     n = (len(sides.baseline), len(sides.candidate))
     detail = f"ratio {ratio:.3g} against {limit:.3g}, {candidate:.4g} against {baseline:.4g} {figure.money}"
-    finding = Finding(outcome, "summary_only", detail, "guard_band", n, ratio, ratio, ratio, limit)
+    finding = Finding(outcome, "summary_only", detail, "guard_band", n, estimate=ratio, limit=limit)
     if outcome == "fail":
         return replace(finding, code="margin_exceeded")
     if outcome == "pass" and min(n) >= rule.min_pass:
