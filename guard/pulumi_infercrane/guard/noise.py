@@ -159,7 +159,8 @@ class _Formed:
         """The interval narrows with the root of n; half of it must fit between the truth and the limit.
 
         The truth is that both sides are equal; under an absolute limit, it is the estimate. As long as nothing happened
-        at all, neither a failure nor a changed answer, the interval narrows with n itself.
+        at all, neither a failure nor a changed answer, the interval narrows with n itself; of a share, with its
+        exact bound.
         """
         low, high = self.interval.lo, self.interval.hi
         if self.ratio:
@@ -168,6 +169,8 @@ class _Formed:
             half, room = (high - low) / 2, self.limit - (0.0 if relative else self.interval.estimate)
         if not room or not math.isfinite(half) or (not relative and room < 0):
             return math.inf
+        if self.interval.estimate == 0 and not relative and 0 < room < 1 and high < 1:
+            return self.n * math.log1p(-high) / math.log1p(-room)
         if self.interval.estimate == 0:
             return self.n * (high / room if room > 0 else low / room)
         return self.n * (half * _WITH_POWER / room) ** 2
