@@ -1,6 +1,7 @@
 """A policy says what it means or is refused, with the line and the way out."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +94,13 @@ def test_defaults(rule, bound, hard, min_pass, min_compute):
 def test_an_unknown_key_is_named_with_its_line_and_the_nearest_one():
     text = HEAD + "  - {id: benchmark.ttft_p95,\n     margn: 0.2}\n"
     refused(text, r"policy\.yaml:6: unknown key 'margn', did you mean 'margin'\?")
+
+
+@pytest.mark.parametrize("name", ["demo", "local"])
+def test_the_policies_of_the_examples_are_policies(name):
+    """Only the demo itself would notice otherwise, after minutes."""
+    path = Path(__file__).parents[2] / "examples" / name / "policy.yaml"
+    assert load_policy(path.read_bytes(), str(path)).rules
 
 
 def test_the_source_is_named():

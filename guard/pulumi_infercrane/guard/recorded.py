@@ -9,7 +9,13 @@ from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.errors import GuardError
 from pulumi_infercrane.guard.schemas.decision import DecisionRecord
 
-_NEEDED = {"promotion": ("baseline", "history"), "rollback": ("baseline",), "override": ("baseline",)}
+_NEEDED = {
+    "promotion": ("baseline", "history"),
+    "rollback": ("baseline",),
+    "override": ("baseline",),
+    "canary_step": ("baseline", "history", "step"),
+    "post_promotion": ("history", "promoted", "started_at"),
+}
 """Fields a decision of a type cannot be computed again without; the schema leaves them to the type."""
 
 

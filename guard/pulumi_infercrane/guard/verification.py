@@ -120,7 +120,7 @@ def _on_traffic(
         return canary_step(
             policy, windows, candidate=record["candidate"], baseline=record["baseline"], **step, **common
         )
-    promoted = next(one for one in history if one["decision_id"] == record["promoted"])
+    (promoted,) = _named([record["promoted"]], history)
     return post_promotion(
         policy,
         windows,
