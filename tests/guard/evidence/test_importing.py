@@ -70,6 +70,11 @@ def test_a_file_that_no_reader_takes_says_what_to_do(place, said):
         import_file({"primary": place / "x.json"}, place, said)
 
 
+def test_the_one_reader_that_knows_such_files_says_why_it_takes_none(place, files, said):
+    with pytest.raises(ImportRefused, match=r"read as a file of lm-eval .* ambiguous_run: 2 tasks .* select\.task"):
+        import_file(files, place, replace(said, select={}))
+
+
 def test_with_a_tool_the_reason_is_told(place, files, said):
     with pytest.raises(ImportRefused, match="the guard would refuse it: ambiguous_run: 2 tasks in one file"):
         import_file(files, place, replace(said, tool="lm-eval", select={}))

@@ -18,7 +18,7 @@ from pulumi_infercrane.guard.evidence.readers import find_reader, known_tools, r
 from pulumi_infercrane.guard.evidence.records import Record
 from pulumi_infercrane.guard.evidence.stated import Stated, stated_in
 from pulumi_infercrane.guard.evidence.writing import file_entry, write_envelope
-from pulumi_infercrane.guard.reasons import Inadmissible
+from pulumi_infercrane.guard.reasons import Inadmissible, Problem, gate_rank
 from pulumi_infercrane.guard.strict_json import MAX_BYTES
 from pulumi_infercrane.guard.times import parse_time
 
@@ -158,22 +158,31 @@ def _read(content: _Content, said: Said) -> tuple[str, Mapping[str, Any], Record
     if said.tool:
         envelope = _envelope(content, said, said.tool)
         return said.tool, envelope, _record(content, envelope)
-    accepted = {tool: found for tool in known_tools() if (found := _try(content, said, tool))}
+    tried = {tool: _try(content, said, tool) for tool in known_tools()}
+    accepted = {tool: found for tool, found in tried.items() if isinstance(found, tuple)}
     if len(accepted) == 1:
         tool, (envelope, record) = accepted.popitem()
         return tool, envelope, record
     if accepted:
         raise ImportRefused(f"readers of {' and '.join(sorted(accepted))} take the file: say which with --tool")
+    known_by = {tool: problem for tool, problem in tried.items() if isinstance(problem, Problem)}
+    if len(known_by) == 1:
+        tool, problem = known_by.popitem()
+        raise ImportRefused(f"read as a file of {tool} the guard would refuse it: {problem}; or name another --tool")
     known = ", ".join(known_tools())
     raise ImportRefused(f"no reader takes the file as it is described: name its --tool to see why, one of {known}")
 
 
-def _try(content: _Content, said: Said, tool: str) -> tuple[Mapping[str, Any], Record] | None:
+def _try(content: _Content, said: Said, tool: str) -> tuple[Mapping[str, Any], Record] | Problem | None:
+    """Envelope and record; why a reader that knows such files refuses this one; None from any other reader."""
     try:
         envelope = _envelope(content, said, tool)
         return envelope, _record(content, envelope)
-    except (Inadmissible, ImportRefused):
+    except ImportRefused:
         return None
+    except Inadmissible as error:
+        foreign = error.problem.code != "ambiguous_run" and gate_rank(error.problem.code) <= gate_rank("schema_unknown")
+        return None if foreign else error.problem
 
 
 def _record(content: _Content, envelope: Mapping[str, Any]) -> Record:
