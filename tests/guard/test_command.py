@@ -269,7 +269,8 @@ def test_check_refuses_a_ledger_that_is_not_there(place):
 
 
 def test_a_ledger_of_something_else_is_refused(ledger, place):
-    ledger.append({"decision_id": "sha256:" + "0" * 64, "schema": "x"})
+    (entry, _) = ledger.entries()
+    ledger.append({"decision_id": "sha256:" + "0" * 64, "policy_digest": entry.decision["policy_digest"]})
     assert "not a decision record" in check(place, "--ledger", ledger.path).output
     verified = run("verify", ledger.path, *files(place))
     assert (verified.exit_code, "cannot be computed again: not a decision record" in verified.output) == (1, True)

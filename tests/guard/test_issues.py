@@ -37,6 +37,15 @@ def test_a_small_sample_with_a_large_shift_never_passes(folder, n):
     assert folder.decide(policy=LATENCY).verdict == "insufficient_evidence"
 
 
+def test_a_wider_spread_around_the_same_median_is_a_regression(folder):
+    """spinnaker/kayenta#780: a rise of the variance passes."""
+    steady = folder.seconds(1000, seed=1)
+    middle = sorted(steady)[500]
+    folder.benchmark("baseline", steady)
+    folder.benchmark("candidate", [middle * (one / middle) ** 2 for one in folder.seconds(1000, seed=2)])
+    assert folder.decide(policy=LATENCY).verdict == "reject"
+
+
 def test_every_rule_says_why(folder):
     """spinnaker/kayenta#521: no way to explain why a metric failed."""
     folder.both().quality("candidate", [0.0] * 60)

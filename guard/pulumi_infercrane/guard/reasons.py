@@ -68,6 +68,7 @@ _WAYS_OUT = {
     **dict.fromkeys(GATES["freshness"], "a new measurement"),
     "truncated": "a run that is not cut short",
     "no_evidence": "a measurement that holds it",
+    "no_traffic": "a window with traffic",
     "evidence_withdrawn": "that evidence again, or its successor with the reason",
     "cost_incomplete": "cost, currency and the date of the prices",
     "no_scores": "a run that was scored",

@@ -101,12 +101,13 @@ def verify_ledger(file: Path, policy: Policy, archive: Archive) -> Verified:
 def _verify_entry(document: Mapping[str, Any], policy: Policy, archive: Archive, past: Past) -> Checked:
     from pulumi_infercrane.guard.recorded import check_record  # types that `check` has no use for
 
+    name = str(document.get("decision_id"))
+    if document.get("policy_digest") != policy.digest:
+        return Checked(name, "not_computed", "it was made with another policy")
     try:
         record = check_record(document)
     except GuardError as error:
-        return Checked(str(document.get("decision_id")), "impossible", str(error))
-    if record["policy_digest"] != policy.digest:
-        return Checked(record["decision_id"], "not_computed", "it was made with another policy")
+        return Checked(name, "impossible", str(error))
     if not archive.holds(record):
-        return Checked(record["decision_id"], "not_computed", "its evidence is not here")
+        return Checked(name, "not_computed", "its evidence is not here")
     return verify_record(record, policy, archive, past.read(record))

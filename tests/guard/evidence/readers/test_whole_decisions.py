@@ -28,7 +28,7 @@ def spend(folder, role, revision, gpu_cost, tokens=45_000):
         document["data"][0][f"chat-{revision}"].update(gpuCost=gpu_cost, totalCost=total)
 
     counters = sample("prometheus", "generation_tokens.json")
-    series = counters["data"]["result"][1]
+    series = counters["data"]["result"][role == "candidate"]
     series["values"] = [[time, str(tokens * index // 4)] for index, (time, _) in enumerate(series["values"])]
     counters["data"]["result"] = [series]
     offer(
