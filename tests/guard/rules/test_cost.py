@@ -44,6 +44,15 @@ def test_the_figure_is_money_over_tokens(folder):
     assert outcome(record) == ("pass", "within_margin")
 
 
+@pytest.mark.parametrize(("priced", "admissible"), [(1, False), (7, False), (12, False), (8, True), (16, True)])
+def test_a_file_prices_the_accelerators_of_its_revision(folder, priced, admissible):
+    folder.subjects["candidate"]["accelerator"]["count"] = 8
+    folder.reseal()
+    folder.cost("candidate", header={"gpu_count": priced})
+    code = judged(folder, f"max_{PER_TOKENS}, limit: 1000")["reasons"][0]
+    assert code == ("within_margin" if admissible else "binding_conflict")
+
+
 @pytest.mark.parametrize(
     ("price", "expected"),
     [

@@ -108,6 +108,29 @@ def test_structure_is_judged_where_it_was_asked_for(folder):
     assert (record["n"], outcome(record)) == ([75], ("unknown", "insufficient_n"))
 
 
+@pytest.mark.parametrize("greedy", [True, False])
+def test_a_call_where_the_baseline_answered_in_words_is_no_gain(folder, greedy):
+    """Parity is lost both ways: a tool that is called unasked does what nobody wanted."""
+    folder.replay(
+        "baseline",
+        header={"greedy": greedy},
+        lines=lambda lines: [line.pop("tool_calls") for line in lines if int(line["id"]) % 10 == 0],
+    )
+    folder.replay("candidate", header={"greedy": greedy})
+    record = judged(folder, "tool_calls")
+    assert (record["n"], outcome(record)) == ([60], ("fail", "margin_exceeded"))
+
+
+def test_a_figure_that_many_pairs_lack_is_not_judged_on_the_others(folder):
+    folder.replay("baseline", 600)
+    folder.replay("candidate", 600, lines=lambda lines: [line.pop("e2e_s") for line in lines[:200]])
+    record = judged(folder, "e2e_p50")
+    assert (outcome(record), record["detail"]) == (
+        ("unknown", "no_evidence"),
+        "400 of 600 pairs have the figure on both sides",
+    )
+
+
 def test_sampled_calls_need_not_be_the_same_calls(folder):
     other = {"tool_calls": "sha256:" + "0" * 64}
     for role in ("baseline", "candidate"):

@@ -34,6 +34,7 @@ COVERAGE = 0.95
 """Share of the planned requests that must be there, and answered by the baseline."""
 
 _TELLS_AGREEMENT = ("replay.new_error_fraction", "replay.similarity")
+_NOTHING_CALLED = "nothing"
 _MISSING = Replayed(ok=False, outcome="missing")
 
 
@@ -131,8 +132,9 @@ def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     problem = _uncovered(pairs, sides)
     if problem:
         return unknown(problem.code, problem.detail)
-    if rule.id == "replay.tool_calls" and _greedy(sides):
-        pairs = [_with_same_calls(pair) for pair in pairs]
+    if rule.id == "replay.tool_calls":
+        asked = [pair for pair in pairs if _SHARES["tool_calls"].asked(pair)]
+        pairs = [_as_calls_kept(pair, _greedy(sides)) for pair in asked]
     finding = _judge_pairs(rule, pairs, settings.alpha)
     if _passes_disagree(rule, sides, settings.alpha):
         finding = in_conflict(finding)
@@ -169,6 +171,8 @@ def _judge_figure(rule: Rule, figure: _Figure, pairs: Sequence[Pair], alpha: flo
     few = too_few_pairs(rule, len(known))
     if few:
         return few
+    if len(known) < COVERAGE * len(values):
+        return unknown("no_evidence", f"{len(known)} of {len(values)} pairs have the figure on both sides")
     return (judge_band if figure.band else judge_ratio)(rule, known, figure.what, alpha)
 
 
@@ -192,13 +196,22 @@ def _greedy(sides: Sides) -> bool:
     return all(member.record.greedy for member in sides.all)
 
 
-def _with_same_calls(pair: Pair) -> Pair:
-    """Where nothing was sampled, a call with other names or arguments is not the call that was asked for."""
+def _as_calls_kept(pair: Pair, greedy: bool) -> Pair:
+    """The pair with a tool call wherever the right thing was done, which may be to call nothing.
+
+    Where nothing was sampled, a call with other names or arguments is not the call that was asked for.
+    """
     wanted = {one.tool_calls for one in pair.baseline if one.tool_calls}
     if not wanted:
+        return Pair(tuple(map(_as_not_called, pair.baseline)), tuple(map(_as_not_called, pair.candidate)))
+    if not greedy:
         return pair
     kept = (one if one.tool_calls in wanted else replace(one, tool_calls="") for one in pair.candidate)
     return replace(pair, candidate=tuple(kept))
+
+
+def _as_not_called(one: Replayed) -> Replayed:
+    return replace(one, tool_calls="" if one.tool_calls else _NOTHING_CALLED)
 
 
 def _incomparable(rule: Rule, sides: Sides) -> Problem | None:

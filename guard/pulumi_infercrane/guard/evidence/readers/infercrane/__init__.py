@@ -85,7 +85,17 @@ def _check_header(header: Mapping[str, Any], envelope: Envelope) -> int:
         written = _time(field(header, name, str, "line 1"))
         if abs((written - declared).total_seconds()) > TOLERATED_CLOCK_S:
             raise Inadmissible("inconsistent", f"{name} of the file and of its envelope differ by more than a minute")
+    _check_accelerators(header, envelope)
     return planned
+
+
+def _check_accelerators(header: Mapping[str, Any], envelope: Envelope) -> None:
+    """What is priced is what the revision runs on, once or several times over."""
+    of_revision = envelope.subject.accelerator.count
+    priced = count(header, "gpu_count", "line 1") if "gpu_count" in header else of_revision
+    if of_revision and priced % of_revision:
+        detail = f"the file prices {priced} accelerators, a replica of the revision has {of_revision}"
+        raise Inadmissible("binding_conflict", detail)
 
 
 def _time(text: str) -> Any:
