@@ -131,6 +131,18 @@ def test_a_figure_that_many_pairs_lack_is_not_judged_on_the_others(folder):
     )
 
 
+@pytest.mark.parametrize(("rule", "field"), [("refused", "refused"), ("truncated", "finish_reason")])
+@pytest.mark.parametrize("role", ["baseline", "candidate"])
+def test_what_a_file_does_not_say_is_not_a_no(folder, rule, field, role):
+    both(folder, n=600)
+    folder.replay(role, 600, lines=lambda lines: lines[5].pop(field))
+    record = judged(folder, rule)
+    assert (outcome(record), record["detail"]) == (
+        ("unknown", "no_evidence"),
+        "the files do not say it of 1 of 1200 answers",
+    )
+
+
 def test_sampled_calls_need_not_be_the_same_calls(folder):
     other = {"tool_calls": "sha256:" + "0" * 64}
     for role in ("baseline", "candidate"):

@@ -171,7 +171,8 @@ class Replayed:
     """Whether the answer kept the structure that was asked for; None when none was."""
     tool_calls: str = ""
     """Digest of the names and arguments of the tool calls; empty without any."""
-    refused: bool = False
+    refused: bool | None = None
+    """None when the file does not say."""
     text_sha256: str = ""
     similarity: float | None = None
     """To the baseline's answer, 0..1, in the candidate's file only."""

@@ -58,6 +58,8 @@ class _Share:
     higher_is_better: bool
     what: str
     asked: Callable[[Pair], bool] = lambda pair: True
+    told: Callable[[Replayed], bool] = lambda one: True
+    """Whether the file says it of an answer."""
 
     @property
     def worst(self) -> float:
@@ -97,8 +99,18 @@ _SHARES = {
         "tool calls, difference",
         lambda pair: any(one.tool_calls for one in pair.baseline + pair.candidate),
     ),
-    "refused": _Share(lambda one: float(one.refused), False, "refused share, difference"),
-    "truncated": _Share(lambda one: float(one.finish_reason == "length"), False, "truncated share, difference"),
+    "refused": _Share(
+        lambda one: float(bool(one.refused)),
+        False,
+        "refused share, difference",
+        told=lambda one: one.refused is not None,
+    ),
+    "truncated": _Share(
+        lambda one: float(one.finish_reason == "length"),
+        False,
+        "truncated share, difference",
+        told=lambda one: bool(one.finish_reason),
+    ),
     "similarity": _Share(lambda one: one.similarity or 0.0, True, "similarity, difference from identical"),
 }
 _FAILED = _Share(lambda one: 0.0, False, "failed")
@@ -156,6 +168,10 @@ def _judge_share(rule: Rule, share: _Share, pairs: Sequence[Pair], alpha: float)
     few = too_few_pairs(rule, len(pairs))
     if few:
         return few
+    answers = [one for pair in pairs for one in pair.baseline + pair.candidate if one.ok]
+    silent = sum(not share.told(one) for one in answers)
+    if silent:
+        return unknown("no_evidence", f"the files do not say it of {silent} of {len(answers)} answers")
     values = [(_expected(rule, share, pair), share.of(pair.candidate)) for pair in pairs]
     return judge_pairs(rule, values, share.higher_is_better, share.what, alpha)[1]
 

@@ -43,7 +43,7 @@ def _replayed(line: Mapping[str, Any], where: str) -> Replayed:
         e2e_s=_seconds(line, "e2e_s", where),
         structured=field(line, "structured", bool, where) if "structured" in line else None,
         tool_calls=_text(line, "tool_calls", _DIGEST, where) if "tool_calls" in line else "",
-        refused="refused" in line and field(line, "refused", bool, where),
+        refused=field(line, "refused", bool, where) if "refused" in line else None,
         text_sha256=_text(line, "text_sha256", _HEX64, where) if "text_sha256" in line else "",
         similarity=_similarity(line, where) if "similarity" in line else None,
     )
