@@ -59,6 +59,12 @@ def pairs(sides: Sides, measure: Measure) -> list[Pair]:
     return [(value, candidate.get(item, measure.missing)) for item, value in sorted(baseline.items())]
 
 
+def unpaired_at_worst(sides: Sides, measure: Measure) -> list[Pair]:
+    """Items that only the candidate answered, as if the baseline had been at its best in each of them."""
+    baseline, candidate = _values(sides.baseline, measure), _values(sides.candidate, measure)
+    return [(1.0 - measure.missing, value) for item, value in sorted(candidate.items()) if item not in baseline]
+
+
 def difference(paired: Sequence[Pair], alpha: float) -> statistics.Paired:
     """Candidate minus baseline."""
     return statistics.paired_difference([candidate - baseline for baseline, candidate in paired], alpha)

@@ -218,6 +218,16 @@ def test_passes_that_differ_by_more_than_noise_are_in_conflict(folder):
     assert (record["outcome"], record["reasons"]) == ("unknown", ["conflict"])
 
 
+@pytest.mark.parametrize(("left_out", "expected"), [(0, "pass"), (1, "pass"), (15, "unknown")])
+def test_items_the_baseline_left_out_may_not_hide_a_loss(folder, left_out, expected):
+    """A bound on time, or a hand, may have left out exactly those that the candidate got wrong."""
+    folder.quality("baseline", [1.0] * 400, lines=lambda lines: lines.__delitem__(slice(400 - left_out, None)))
+    folder.quality("candidate", [1.0] * (400 - left_out) + [0.0] * left_out)
+    record = judged(folder, "id: quality.basics, margin: 0.02")
+    assert record["outcome"] == expected
+    assert record["reasons"] == (["truncated"] if expected == "unknown" else ["within_margin"])
+
+
 # --- without items ----------------------------------------------------------------------------------------------
 
 

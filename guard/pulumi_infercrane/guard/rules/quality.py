@@ -136,6 +136,12 @@ def _judge_items(rule: Rule, measure: Measure, sides: Sides, alpha: float) -> Fi
     finding = replace(judged, notes=_figures(measure, pairs, difference))
     if pairing.passes_disagree(sides, measure, alpha):
         return in_conflict(finding)
+    alone = pairing.unpaired_at_worst(sides, measure)
+    if alone and finding.outcome == "pass":
+        _, worst = judge_pairs(rule, [*pairs, *alone], measure.higher_is_better, measure.what, alpha)
+        if worst.outcome != "pass":
+            detail = f"{len(alone)} items were answered by the candidate alone, which could hide a loss: {worst.detail}"
+            return replace(finding, outcome="unknown", code="truncated", detail=detail, needs="both sides on all items")
     nothing = pairing.degenerate(pairs, sides) if measure is SCORE else ""
     return finding if finding.outcome == "fail" or not nothing else _degenerate(finding, nothing)
 
