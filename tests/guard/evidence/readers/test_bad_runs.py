@@ -24,8 +24,8 @@ ALL_FAILED = {"evalscope", "infercrane-go", "k6", "litellm", "locust", "otel", "
 ONE_DECIMAL = {"otel"}
 """The time to the first chunk is the only decimal number in it: nothing beside it says that it is wrong."""
 LATER = {"started_at": "2027-03-01T00:00:00Z", "ended_at": "2027-03-01T02:00:00Z"}
-WITHOUT_TIME = {"aiperf", "evalscope", "genai-perf", "inference-perf", "inferencex", "k6", "sglang-bench", "vllm-bench"}
-"""Their files hold no time with a zone: only the envelope knows when they were measured."""
+WITHOUT_TIME = {"evalscope", "genai-perf", "inference-perf", "inferencex", "k6", "sglang-bench"}
+"""Their files hold no time at all: only the envelope knows when they were measured."""
 
 
 # --- runs -------------------------------------------------------------------------------------------------------
