@@ -91,6 +91,39 @@ def test_error_fraction_against_the_baseline(folder, n, failed, outcome):
     assert folder.decide(policy=policy).record["rules"][0]["outcome"] == outcome
 
 
+# --- empty answers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("empty", "outcome"), [(0, "pass"), (4, "unknown"), (20, "fail")])
+def test_answers_without_a_token_are_no_answers(folder, empty, outcome):
+    def silent(lines):
+        for line in lines[:empty]:
+            line["out_tokens"] = 0
+            line["e2e_s"] = line["ttft_s"]
+            line.pop("tpot_s")
+
+    folder.benchmark("candidate", folder.seconds(400), lines=silent)
+    record = judged(folder, "id: benchmark.empty_fraction")
+    assert (record["outcome"], record["estimate"]) == (outcome, empty / 400)
+
+
+def test_answers_nobody_counted_the_tokens_of_may_be_empty(folder):
+    def uncounted(lines):
+        for line in lines:
+            for name in ("out_tokens", "token_source"):
+                line.pop(name)
+
+    folder.benchmark("candidate", folder.seconds(400), lines=uncounted)
+    record = judged(folder, "id: benchmark.empty_fraction")
+    assert (record["outcome"], record["reasons"]) == ("unknown", ["no_evidence"])
+
+
+def test_a_tool_that_keeps_no_answers_cannot_say_which_were_empty(folder, summary_run):
+    folder.summary("candidate", summary_run())
+    record = judged(folder, "id: benchmark.empty_fraction")
+    assert record["detail"] == "vllm-bench does not say which answers were empty"
+
+
 # --- latency ----------------------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ _QUANTILES = {
 _PROPORTIONS = {
     "error_fraction": RuleForm("limit", DEFAULT_ERROR_LIMIT, hard=True, min_pass=1, min_compute=1),
     "error_fraction_difference": RuleForm("margin", 0.005, hard=True, min_pass=1, min_compute=1),
+    "empty_fraction": RuleForm("limit", 0.01, hard=True, min_pass=1, min_compute=1),
     "attainment": RuleForm("limit", 0.95, hard=True, min_pass=1, min_compute=1),
 }
 _THROUGHPUT = "out_tokens_per_s"
@@ -62,8 +63,11 @@ def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
 
 def _absolute(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     """Of the candidate alone. What fails although the client was too slow fails; what passes was not tried."""
-    if _name(rule.id) == "attainment":
+    name = _name(rule.id)
+    if name == "attainment":
         finding = _judge_attainment(rule, sides, settings)
+    elif name == "empty_fraction":
+        finding = _judge_empty(rule, sides, settings)
     else:
         finding = judge_share(rule, sides.candidate, failures, rule.bound, settings.alpha, _superseded(rule, sides))
     saturated = _saturated(sides.candidate)
@@ -127,6 +131,31 @@ def _saturated(members: Sequence[Member]) -> Problem | None:
             detail = f"{record.rate_achieved:.4g} requests per second were sent, {record.rate:.4g} were asked for"
             return Problem("client_saturated", detail)
     return None
+
+
+# --- empty answers ----------------------------------------------------------------------------------------------
+
+
+def _judge_empty(rule: Rule, sides: Sides, settings: Settings) -> Finding:
+    """A server that answers at once with nothing is fast and never fails."""
+    blind = next((member for member in sides.candidate if _empty(member) is None), None)
+    if blind is not None:
+        return unknown("no_evidence", f"{blind.envelope.primary.tool} does not say which answers were empty")
+    superseded = [member for member in _superseded(rule, sides) if _empty(member) is not None]
+    return judge_share(rule, sides.candidate, _empties, rule.bound, settings.alpha, superseded)
+
+
+def _empty(member: Member) -> int | None:
+    """Answers without a single token; None when the file does not tell."""
+    requests: Requests | None = member.record.requests
+    if requests is None or requests.lacking("out_tokens"):
+        empty: int | None = member.record.empty
+        return empty
+    return sum(bool(ok) and tokens == 0 for ok, tokens in zip(requests.ok, requests.out_tokens, strict=True))
+
+
+def _empties(member: Member) -> Count:
+    return _empty(member) or 0, member.record.attempted
 
 
 # --- attainment -------------------------------------------------------------------------------------------------
