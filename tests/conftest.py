@@ -1,5 +1,6 @@
 """Fixtures of real parts, shared by all rooms."""
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
+
+# What a shell runs in the background ignores Ctrl-C, and so does everything it starts; here Ctrl-C is sent.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 StartLlama = Callable[..., llama.LlamaServer]
 
