@@ -1,5 +1,7 @@
 """Aggregation is a table: worst first, nothing averaged, no default success."""
 
+from dataclasses import replace
+
 import pytest
 
 from pulumi_infercrane.guard.reasons import GATES, Problem, gate_rank
@@ -53,6 +55,24 @@ def test_a_fail_must_stand_beside_the_others():
     assert [one.finding.code for one in confirmed(rules, 0.05)] == ["fail_unconfirmed", "within_margin"]
     rules = [judged("fail", p=0.02, name="a"), judged("pass", p=0.9, name="b")]
     assert [one.finding.outcome for one in confirmed(rules, 0.05)] == ["fail", "pass"]
+
+
+def test_a_doubted_fail_is_unknown():
+    (doubted, _) = confirmed([judged("fail", p=0.04, name="a"), judged("pass", p=0.9, name="b")], 0.05)
+    assert (doubted.finding.outcome, verdict_of([doubted])) == ("unknown", "insufficient_evidence")
+
+
+def test_the_surest_fail_of_all_stands():
+    """Its p is so small that it is 0."""
+    rules = [judged("fail", p=0.0, name="a"), judged("pass", p=0.9, name="b"), judged("pass", p=0.8, name="c")]
+    assert [one.finding.outcome for one in confirmed(rules, 0.05)] == ["fail", "pass", "pass"]
+
+
+def test_a_reason_says_what_would_settle_it():
+    unknown = judged("unknown", code="insufficient_n")
+    told = replace(unknown, finding=replace(unknown.finding, detail="5 of 9", needs="about 4 more"))
+    assert told.line == "benchmark.error_fraction: insufficient_n: 5 of 9; about 4 more"
+    assert told.short == "benchmark.error_fraction: insufficient_n"
 
 
 def test_rules_that_were_never_judged_do_not_weaken_a_fail():
