@@ -1,6 +1,10 @@
 """Output tokens per second of an accelerator: more is better, and only a closed loop measures it."""
 
+from dataclasses import replace
+
 import pytest
+
+from pulumi_infercrane.guard import load_evidence
 
 POLICY = """\
 schema: infercrane.policy/v1
@@ -74,3 +78,29 @@ def test_tokens_in_doubt_are_not_judged(folder, samples):
 def test_a_file_without_it_is_no_evidence(judged):
     record = judged(change=lambda run: run | {"output_throughput": 0.0})
     assert (record["outcome"], record["reasons"]) == ("unknown", ["no_evidence"])
+
+
+@pytest.fixture
+def recorded(folder, summary_run):
+    """`recorded(load_model="")`: the rule's record when the reader had found these figures on both sides."""
+
+    def judge(declared="closed", **figures):
+        for role, n in (("baseline", 2000), ("candidate", 2001)):
+            folder.summary(role, summary_run(n), change=lambda e: e["scenario"].update(load_model=declared))
+        found = load_evidence(folder.root)
+        items = tuple(replace(item, record=replace(item.record, **figures)) for item in found.items)
+        return folder.decide(policy=POLICY, evidence=replace(found, items=items)).record["rules"][0]
+
+    return judge
+
+
+def test_where_the_file_does_not_say_it_the_envelope_says_which_loop_it_was(recorded):
+    assert recorded(load_model="")["outcome"] == "pass"
+
+
+def test_the_file_knows_better_than_the_envelope(recorded):
+    assert recorded(declared="closed", load_model="open")["reasons"] == ["not_comparable"]
+
+
+def test_nothing_written_is_no_evidence(recorded):
+    assert recorded(out_tokens_per_s=None)["reasons"] == ["no_evidence"]
