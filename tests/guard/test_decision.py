@@ -377,3 +377,113 @@ def test_a_rollback_needs_no_evidence_but_a_reason():
         rollback(target=target, reason=" ", **arguments)
     with pytest.raises(GuardError, match="already serves"):
         rollback(target=DIGEST, reason="x", **arguments)
+
+
+def test_the_record_of_a_first_revision(folder):
+    policy = load_policy(folder.policy.replace("quality.basics,", "quality.basics, class: S,") + "bootstrap: true\n")
+    decision = bootstrap(
+        policy, service="chat", stack="dev", candidate=folder.candidate, as_of=AS_OF, previous_decision_id=DIGEST
+    )
+    reason = "bootstrap: first revision of service 'chat', nothing to compare it with; the policy allows it"
+    assert decision.record == {
+        "schema": "infercrane.decision/v1",
+        "guard_version": GUARD_VERSION,
+        "decision_type": "bootstrap",
+        "verdict": "promote",
+        "action": "flip",
+        "service": "chat",
+        "stack": "dev",
+        "as_of": AS_OF,
+        "candidate": folder.candidate,
+        "policy_digest": policy.digest,
+        "prev_decision_id": DIGEST,
+        "required_kinds": ["benchmark", "quality"],
+        "rules": [
+            {"rule": rule, "class": weight, "outcome": "not_applicable", "reasons": ["bootstrap"]}
+            for rule, weight in (
+                ("benchmark.error_fraction", "H"),
+                ("benchmark.ttft_p95", "H"),
+                ("quality.basics", "S"),
+            )
+        ],
+        "evidence": [],
+        "reasons": [reason],
+        "first_reason": "bootstrap",
+        "decision_id": decision.decision_id,
+    }
+
+
+def test_the_record_of_a_rollback(folder):
+    asked = {"service": "chat", "stack": "dev", "as_of": AS_OF, "policy_digest": DIGEST, "previous_decision_id": DIGEST}
+    decision = rollback(target=folder.baseline, active=folder.candidate, reason=" users saw garbage", **asked)
+    assert decision.record == {
+        "schema": "infercrane.decision/v1",
+        "guard_version": GUARD_VERSION,
+        "decision_type": "rollback",
+        "verdict": "promote",
+        "action": "flip",
+        "service": "chat",
+        "stack": "dev",
+        "as_of": AS_OF,
+        "candidate": folder.baseline,
+        "baseline": folder.candidate,
+        "expected_active": folder.candidate,
+        "policy_digest": DIGEST,
+        "prev_decision_id": DIGEST,
+        "rules": [],
+        "evidence": [],
+        "reasons": ["rollback: users saw garbage"],
+        "first_reason": "rollback",
+        "decision_id": decision.decision_id,
+    }
+
+
+def test_a_policy_that_names_its_service_serves_no_other(folder):
+    policy = folder.policy + "bootstrap: true\nservice: chat\n"
+    asked = {"stack": "dev", "candidate": folder.candidate, "as_of": AS_OF}
+    assert folder.both().decide(policy=policy).verdict == "promote"
+    assert bootstrap(load_policy(policy), service="chat", **asked).verdict == "promote"
+    with pytest.raises(PolicyError, match="for service 'chat', not for 'search'"):
+        folder.decide(policy=policy, service="search")
+    with pytest.raises(PolicyError, match="for service 'chat', not for 'search'"):
+        bootstrap(load_policy(policy), service="search", **asked)
+
+
+# --- earlier decisions ------------------------------------------------------------------------------------------
+
+
+def test_only_decisions_that_concern_the_candidate_are_looked_at(folder, new_folder):
+    def back(target, active):
+        about = {"service": "chat", "stack": "dev", "policy_digest": DIGEST, "as_of": "2026-11-29T05:00:00Z"}
+        return rollback(target=target, active=active, reason="slow", **about).record
+
+    own = folder.both().decide(as_of="2026-11-30T04:10:00Z").record
+    from_it, between_others = back(folder.baseline, folder.candidate), back(DIGEST, folder.baseline)
+    after = new_folder(candidate="r3", baseline="r2").both()
+    on_top = after.decide().record
+    assert on_top["baseline"] == folder.candidate
+    decision = folder.decide(history=[own, from_it, between_others, on_top])
+    assert decision.record["history"] == [own["decision_id"], from_it["decision_id"]]
+
+
+# --- when a decision ends ---------------------------------------------------------------------------------------
+
+
+def test_evidence_that_was_not_used_ends_nothing(folder):
+    """An older piece that another one replaces, and a kind that no rule is about."""
+    folder.both()
+    ends = folder.decide().expires_at
+    early = {"started_at": "2026-11-28T04:00:00Z", "ended_at": "2026-11-28T04:02:00Z"}
+    old = folder.benchmark(
+        "candidate",
+        folder.seconds(150, seed=3),
+        name="old",
+        header=dict(early),
+        change=lambda e: e.update(window=early),
+    )
+    named = [{"evidence_id": json.loads(old.read_text())["evidence_id"], "reason": "the cable was loose"}]
+    folder.benchmark("candidate", folder.seconds(150, seed=9), change=lambda e: e.update(supersedes=named))
+    folder.cost("candidate", header=dict(early), change=lambda e: e.update(window=early))
+    decision = folder.decide()
+    assert [piece["used"] for piece in decision.record["evidence"]].count(False) == 2
+    assert decision.expires_at == ends
