@@ -70,9 +70,9 @@ def test_a_fail_needs_more_than_chance_among_the_pairs_that_differ():
 
 
 def test_as_many_pairs_are_missing_as_show_equality_four_times_in_five():
-    """(1.645 + 0.842)² · 0.08 / 0.02² = 1237 pairs at the discordance of 8 in 100; of none in 100, one is assumed."""
+    """(1.645 + 0.842)² · 0.08 / 0.02² = 1237 pairs at the discordance of 8 in 100; of none in 50, one is assumed."""
     assert missing(judged(answers(4, 4, 100), 0.02)) == 1237 - 100
-    assert missing(judged(answers(0, 0, 100), 0.02)) == 155 - 100
+    assert missing(judged(answers(0, 0, 50), 0.02)) == 310 - 50
 
 
 def test_revisions_that_differ_settle_when_the_estimate_stays():
