@@ -39,7 +39,9 @@ def drill(seconds, tries, name="drill"):
 
 
 def events(*soaks, superseded=(), **about):
-    return judge_events(rule(**about), Sides(soaks, (), None, tuple(superseded)), lambda m: m.record.events, "crashes", SOAK_S)
+    return judge_events(
+        rule(**about), Sides(soaks, (), None, tuple(superseded)), lambda m: m.record.events, "crashes", SOAK_S
+    )
 
 
 def drilled(*drills, superseded=(), **about):

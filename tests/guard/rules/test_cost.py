@@ -1,5 +1,6 @@
 """Cost per what was produced: at one operating point, from dated prices, and never cheaper by producing nothing."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
@@ -227,3 +228,123 @@ def test_an_operating_point_nobody_declared_is_none(folder):
     for role in ("baseline", "candidate"):
         folder.cost(role, change=lambda e: e["scenario"].pop("concurrency"))
     assert outcome(judged(folder)) == ("unknown", "not_comparable")
+
+
+# --- windows as other tools record them -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recorded(folder):
+    """`recorded(rule, candidate={…})`: the rule's record when the reader had found these figures on one side."""
+
+    def judge(rule=PER_TOKENS, head=HEAD, **sides):
+        if not folder.root.exists():
+            both(folder)
+        found = load_evidence(folder.root)
+        changes = [sides.get(item.envelope.role, {}) for item in found.items]
+        items = [
+            replace(item, record=replace(item.record, **change))
+            for item, change in zip(found.items, changes, strict=True)
+        ]
+        return judged(folder, rule, head, evidence=replace(found, items=tuple(items)))
+
+    return judge
+
+
+@pytest.mark.parametrize("role", ["baseline", "candidate"])
+def test_what_one_side_did_not_count_is_no_evidence(recorded, role):
+    assert outcome(recorded(**{role: {"output_tokens": None}})) == ("unknown", "no_evidence")
+
+
+def test_of_several_windows_each_must_have_counted(folder):
+    folder.cost("candidate", name="counted")
+    folder.cost("candidate", name="silent", lines=lambda lines: lines[0].pop("good"))
+    assert outcome(judged(folder, f"max_{PER_GOOD}, limit: 1")) == ("unknown", "no_evidence")
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_superseded_window_beyond_the_cap_still_rejects_if_it_counted(folder, silent):
+    old = folder.cost("candidate", 900.0, name="old", lines=lambda lines: silent and lines[0].pop("good"))
+    named = [{"evidence_id": json.loads(old.read_text())["evidence_id"], "reason": "the cable was loose"}]
+    folder.cost("candidate", name="new", change=lambda e: e.update(supersedes=named))
+    assert judged(folder, f"max_{PER_GOOD}, limit: 0.001")["outcome"] == ("pass" if silent else "fail")
+
+
+def test_a_file_without_a_currency_is_in_that_of_the_policy(recorded):
+    silent = {"currency": ""}
+    assert outcome(recorded(candidate=silent, baseline=silent)) == ("unknown", "cost_incomplete")
+    in_dollars = HEAD + "currency: USD\n"
+    assert recorded(head=in_dollars, candidate=silent)["outcome"] == "pass"
+    assert recorded(head=in_dollars, candidate=silent, baseline=silent)["outcome"] == "pass"
+
+
+def test_a_window_is_as_long_as_any_run_must_be(folder):
+    both(folder)
+    assert judged(folder, head=HEAD + "min_duration_s: 120\n")["outcome"] == "pass"
+    assert outcome(judged(folder, head=HEAD + "min_duration_s: 121\n")) == ("unknown", "truncated")
+
+
+def test_accelerators_that_cost_nothing_were_not_counted(recorded):
+    assert outcome(recorded(candidate={"gpu_cost": 0.0, "other_cost": 5.0})) == ("unknown", "cost_incomplete")
+
+
+def test_a_service_without_accelerators_may_cost_little(folder, subject_of):
+    folder.subjects["candidate"] = subject_of("r2", accelerator={"vendor": "none", "sku": "none", "count": 0})
+    folder.cost("candidate", header={"gpu_count": 0, "other_cost": 0.01})
+    assert judged(folder, f"max_{PER_GOOD}, limit: 1")["outcome"] == "pass"
+
+
+def test_a_rate_is_an_operating_point_too(folder):
+    def at_rate(envelope):
+        envelope["scenario"].pop("concurrency")
+        envelope["scenario"] |= {"load_model": "open", "rate": 5.0}
+
+    for role in ("baseline", "candidate"):
+        folder.cost(role, change=at_rate)
+    assert judged(folder)["outcome"] == "pass"
+
+
+def test_windows_that_produced_nothing_are_no_repeated_runs(folder):
+    windows(folder, "baseline", [2.0, 2.02, 1.98])
+    windows(folder, "candidate", [2.0, 2.02, 1.98])
+    run = {"group": "g", "ordinal": 3, "of": 3}
+
+    def failed(lines):
+        for line in lines:
+            line.update(outcome="http_error")
+
+    folder.cost("candidate", 2.0, name="candidate-3", change=lambda e: e.update(run=run), lines=failed)
+    record = judged(folder)
+    assert (record["method"], record["outcome"], record["estimate"]) == (
+        "guard_band",
+        "fail",
+        1.505,
+    )  # three windows paid, two of them used
+
+
+def test_the_smaller_number_of_windows_counts(folder):
+    folder.cost("baseline")
+    windows(folder, "candidate", [2.0, 2.01, 2.02])
+    assert outcome(judged(folder, f"{PER_TOKENS}, min_pass: 3")) == ("unknown", "summary_only")
+    assert judged(folder, f"{PER_TOKENS}, min_pass: 1")["outcome"] == "pass"
+
+
+def test_the_limit_is_one_and_the_margin(folder):
+    both(folder)
+    assert judged(folder)["limit"] == 1.1
+    assert judged(folder, f"{PER_TOKENS}, margin: 0.25")["limit"] == 1.25
+
+
+def test_windows_say_how_many_more_of_them_would_settle_it(folder):
+    """As many again at the same spread do."""
+    shares = (1.02, 1.05, 1.10)
+    windows(folder, "baseline", [2.0, 2.01, 2.02])
+    windows(folder, "candidate", [2.0 * shares[0], 2.01 * shares[1], 2.02 * shares[2]])
+    record = judged(folder)
+    assert outcome(record) == ("unknown", "interval_straddles")
+    missing = int(record["needs"].split()[1])
+    assert 2 <= missing <= 30
+    prices = [2.0 + 0.01 * place for place in range(3 + missing)]
+    windows(folder, "baseline", prices)
+    windows(folder, "candidate", [price * shares[place % 3] for place, price in enumerate(prices)])
+    assert judged(folder)["outcome"] == "pass"

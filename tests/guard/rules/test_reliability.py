@@ -1,10 +1,12 @@
 """A soak is judged alone: too many failures or one event reject; the absence of events needs time to mean anything."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from pulumi_infercrane.guard import load_evidence
 from pulumi_infercrane.guard.times import format_time, parse_time
 
 HEAD = "schema: infercrane.policy/v1\nrequired_kinds: [reliability]\n"
@@ -216,3 +218,44 @@ def test_a_soak_ages_faster_in_production(folder, stack, as_of, verdict):
     assert decision.verdict == verdict
     if stack != "dev" and verdict == "promote":
         assert decision.expires_at == "2026-12-01T04:02:00Z"
+
+
+@pytest.fixture
+def uncounted(folder):
+    """`uncounted("old")`: what the folder holds, as a tool that counted no failures would have left those pieces."""
+
+    def evidence(start):
+        found = load_evidence(folder.root)
+        items = [
+            replace(item, record=replace(item.record, failed=None, timeouts=None))
+            if item.path.startswith(start)
+            else item
+            for item in found.items
+        ]
+        return replace(found, items=tuple(items))
+
+    return evidence
+
+
+@pytest.mark.parametrize("rule", ["error_fraction", "timeouts"])
+def test_failures_of_one_soak_that_nobody_counted_are_not_zero(folder, uncounted, rule):
+    folder.reliability(name="told")
+    folder.reliability(name="silent", lines=lambda lines: lines[0].update(e2e_s=9))
+    assert judged(folder, rule)["outcome"] == "pass"
+    assert outcome(judged(folder, rule, evidence=uncounted("silent"))) == ("unknown", "counters_disagree")
+
+
+def test_a_superseded_soak_with_too_many_failures_still_rejects_if_it_counted_them(folder, uncounted):
+    old = folder.reliability(name="old", failed=60)
+    named = [{"evidence_id": json.loads(old.read_text())["evidence_id"], "reason": "the cable was loose"}]
+    folder.reliability(name="new", change=lambda e: e.update(supersedes=named))
+    assert judged(folder, "error_fraction")["outcome"] == "fail"
+    assert judged(folder, "error_fraction", evidence=uncounted("old"))["outcome"] == "pass"
+
+
+def test_starts_of_several_soaks_are_ranked_together(folder):
+    """One slow start in 21 is not the 95th percentile, in whichever order they came."""
+    folder.reliability(name="a", header={"cold_starts_s": [99.0, *[20.0] * 12]})
+    folder.reliability(name="b", header={"cold_starts_s": [20.0] * 8})
+    record = judged(folder, "cold_start_p95, limit: 30, min_compute: 14")
+    assert (record["outcome"], record["estimate"], record["n"]) == ("pass", 20, [21])
