@@ -365,6 +365,77 @@ def test_after_a_rollback_the_candidate_needs_a_new_measurement(folder, at, verd
         )
 
 
+def test_a_measurement_that_began_with_the_rollback_is_new(folder):
+    good(folder)
+    assert decided(folder, history=[rolled_back(folder, "2026-11-30T04:00:00Z")]).verdict == "promote"
+
+
+def test_the_last_of_several_rollbacks_counts_and_one_new_measurement_does(folder):
+    good(folder)
+    times = ("2026-11-30T03:00:00Z", "2026-11-30T04:30:00Z", "2026-11-30T03:30:00Z")
+    history = [rolled_back(folder, at) for at in times]
+    assert decided(folder, history=history).verdict == "insufficient_evidence"
+    window = {"started_at": "2026-11-30T04:40:00Z", "ended_at": "2026-11-30T04:42:00Z"}
+    good(folder, name="again", header=dict(window), change=lambda e: e.update(window=window))
+    assert decided(folder, history=history).verdict == "promote"
+
+
+def test_after_a_rollback_a_kind_that_was_never_measured_is_missing_not_stale(folder):
+    folder.quality("candidate")
+    decision = decided(folder, history=[rolled_back(folder, "2026-11-30T04:30:00Z")])
+    assert decision.record["first_reason"] == "benchmark: no_evidence"
+
+
+def test_a_rollback_to_the_candidate_says_nothing_against_it(folder):
+    good(folder)
+    back_to_it = rolled_back(folder, "2026-11-30T04:30:00Z") | {
+        "candidate": folder.candidate,
+        "baseline": "sha256:" + "9" * 64,
+    }
+    decision = decided(folder, history=[back_to_it])
+    assert (decision.verdict, len(decision.record["history"])) == ("promote", 1)
+
+
+def test_superseded_evidence_that_was_only_slower_than_the_baseline_may_disappear(folder):
+    """A comparison is repeated, a limit is not."""
+    policy = (
+        "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules: [{id: benchmark.ttft_p50, min_pass: 300}]\n"
+    )
+    folder.benchmark("baseline", folder.seconds(300, seed=7))
+    slow = folder.benchmark("candidate", folder.seconds(300, seed=7, scale=3.0), name="slow")
+    rejected = folder.decide(policy=policy)
+    supersede(folder, slow)
+    slow.unlink()
+    repeated = folder.decide(policy=policy, history=[rejected.record])
+    assert (rejected.verdict, repeated.verdict) == ("reject", "promote")
+
+
+def test_evidence_is_not_replaced_by_a_piece_that_does_not_count(folder):
+    old = good(folder, name="old")
+    earlier = decided(folder)
+    supersede(folder, old, lines=lambda lines: lines.clear())
+    old.unlink()
+    good(folder)
+    assert decided(folder, history=[earlier.record]).reasons[0].startswith("benchmark: evidence_withdrawn")
+
+
+def test_of_what_is_wrong_with_the_own_pieces_the_earliest_gate_is_told(folder):
+    """And what is wrong with another kind is not."""
+    late = {"started_at": "2026-11-30T06:00:00Z", "ended_at": "2026-11-30T06:02:00Z"}
+    folder.quality("candidate", header=dict(late), change=lambda e: e.update(window=late))
+    assert decided(folder).reasons[0] == "benchmark: no_evidence: no admissible candidate measurement"
+    good(folder, name="few", lines=lambda lines: lines.__delitem__(slice(9, None)))
+    assert decided(folder).record["first_reason"] == "benchmark: truncated"
+    good(folder, name="late", header=dict(late), change=lambda e: e.update(window=late))
+    assert decided(folder).record["first_reason"] == "benchmark: clock"
+
+
+def test_a_window_of_no_length_is_short_and_not_backwards(folder):
+    window = {"started_at": "2026-11-30T04:00:00Z", "ended_at": "2026-11-30T04:00:00Z"}
+    good(folder, header=dict(window), change=lambda e: e.update(window=window))
+    assert decided(folder).record["first_reason"] == "benchmark: truncated"
+
+
 # --- binding ----------------------------------------------------------------------------------------------------
 
 QUALITY = """\
