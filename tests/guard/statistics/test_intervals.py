@@ -39,3 +39,14 @@ def test_the_student_tail_is_that_of_scipy(t, df):
 @given(st.floats(0.001, 0.5), st.integers(1, 200))
 def test_the_student_quantile_is_that_of_scipy(alpha, df):
     assert statistics.student_quantile(alpha, df) == pytest.approx(special.stdtrit(df, 1 - alpha), rel=1e-7, abs=1e-9)
+
+
+def test_the_ends_of_the_binomial_distribution():
+    assert statistics.binomial_at_least(0, 5, 0.3) == statistics.binomial_at_most(5, 5, 0.3) == 1
+    assert statistics.binomial_at_least(1, 5, 0.3) == pytest.approx(1 - 0.7**5)
+    assert statistics.binomial_at_most(4, 5, 0.3) == pytest.approx(1 - 0.3**5)
+    assert statistics.binomial_at_most(0, 5, 0.3) == pytest.approx(0.7**5)
+
+
+def test_the_ends_of_the_incomplete_beta():
+    assert [statistics.regularized_beta(x, 2, 3) for x in (-0.5, 0, 1, 1.5)] == [0, 0, 1, 1]

@@ -82,3 +82,7 @@ def test_newcombe_values(counts, lo, hi):
 def test_newcombe_p_agrees_with_its_interval():
     difference = statistics.unpaired_difference(5, 1000, 25, 1000)
     assert statistics.normal_tail((difference.estimate - difference.lo) / difference.se) == pytest.approx(0.05)
+
+
+def test_a_limit_of_everything_takes_one_request():
+    assert statistics.clean_minimum(1.0) == 1

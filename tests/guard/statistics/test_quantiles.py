@@ -147,3 +147,60 @@ def test_figures_of_a_coarse_clock_are_judged_as_quickly():
     ratio = statistics.quantile_ratio(*sides, 0.5)
     assert len(ratio.baseline.values) < 10
     assert ratio.lo <= ratio.estimate <= ratio.hi
+
+
+@pytest.mark.parametrize(
+    ("q", "n", "rank"),
+    [
+        (0.5, 1, 1),
+        (0.5, 4, 2),
+        (0.5, 5, 3),
+        (0.95, 20, 19),
+        (0.95, 21, 20),
+        (0.95, 100, 95),
+        (0.01, 3, 1),
+        (0.55, 20, 11),
+    ],
+)
+def test_a_quantile_is_the_first_value_that_so_many_do_not_exceed(q, n, rank):
+    assert statistics.quantile([float(value) for value in range(1, n + 1)], q) == rank
+
+
+def test_the_interval_of_few_values_is_all_of_them():
+    interval = statistics.quantile_interval([1.0, 2.0, 3.0, 4.0], 0.5)
+    assert (interval.lo, interval.estimate, interval.hi) == (1.0, 2.0, 4.0)
+
+
+def test_infinite_against_infinite_is_infinite():
+    assert statistics.quantile_ratio([math.inf] * 9, [math.inf] * 9, 0.5).estimate == math.inf
+
+
+def spread(n, factor=1.0, failed=0):
+    return [factor * (1 + 0.001 * (37 * index % n)) for index in range(n - failed)] + [math.inf] * failed
+
+
+@pytest.mark.parametrize("factor", [1e-4, 0.1, 1.0, 10.0, 1e4])
+def test_a_ratio_of_any_size_has_the_same_interval_around_it(factor):
+    same = statistics.quantile_ratio(spread(400), spread(400), 0.5)
+    ratio = statistics.quantile_ratio(spread(400), spread(400, factor), 0.5)
+    bounds = (ratio.lo / factor, ratio.estimate / factor, ratio.hi / factor)
+    assert bounds == pytest.approx((same.lo, same.estimate, same.hi))
+    assert 0.9 < same.lo < 1 < same.hi < 1.1
+
+
+def test_where_either_side_may_be_infinite_nothing_is_known_in_either_direction():
+    """Resampled, the 95th percentile of 400 with 20 failures is infinite every other time."""
+    ratio = statistics.quantile_ratio(spread(400, failed=20), spread(400, failed=20), 0.95)
+    assert (ratio.lo, ratio.hi) == (0, math.inf)
+
+
+def test_infinite_against_infinite_counts_as_infinite_for_the_upper_bound():
+    ratio = statistics.quantile_ratio(spread(400, failed=30), spread(400, failed=20), 0.95)
+    assert ratio.hi == math.inf
+    assert ratio.p_at_most(1e9) < 0.6
+
+
+def test_a_baseline_that_may_be_infinite_lowers_the_lower_bound_alone():
+    steady = statistics.quantile_ratio(spread(400), spread(400), 0.95)
+    failing = statistics.quantile_ratio(spread(400, failed=19), spread(400), 0.95)
+    assert (failing.lo, failing.hi < steady.hi) == (0, True)

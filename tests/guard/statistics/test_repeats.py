@@ -51,3 +51,9 @@ def test_runs_that_agree_exactly_leave_no_doubt():
 def test_fewer_than_three_pairs_of_runs_give_no_interval(baseline, candidate):
     with pytest.raises(ValueError, match="pairs of at least 3"):
         statistics.repeated_ratio(baseline, candidate)
+
+
+def test_runs_without_any_noise_are_certain_and_at_the_limit_in_favour():
+    same = statistics.repeated_ratio([1.0] * 3, [1.0] * 3)
+    assert (same.p_at_most(1.0), same.p_at_most(0.9), same.p_at_most(1.1)) == (1, 0, 1)
+    assert (same.p_at_least(1.0), same.p_at_least(0.9), same.p_at_least(1.1)) == (1, 1, 0)
