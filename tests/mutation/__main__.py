@@ -1,0 +1,89 @@
+"""Mutation testing of what decides: `make mutants`, or `python -m tests.mutation rules/cost.py` for some modules.
+
+All modules take about 25 minutes on one core. Then `results.json` and the table of `docs/testing.md` are rewritten.
+"""
+
+import pickle
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.mutation import report
+from tests.mutation.mutants import MODULE_LEVEL, Mutant, mutants
+from tests.mutation.runs import OPTIONS, ROOT, Reach, Recorder, Swapper, in_child, quick_hypothesis, survives_import
+
+GUARD = ROOT / "guard" / "pulumi_infercrane" / "guard"
+MODULES = [
+    "rules/*.py", "statistics/*.py", "admission.py", "comparability.py", "decision.py", "events.py", "freshness.py",
+    "latency.py", "pairing.py", "pairs.py", "proportions.py", "rule.py", "summaries.py", "throughput.py", "verdict.py",
+]  # fmt: skip
+TESTS = [
+    "tests/guard/rules",
+    "tests/guard/statistics",
+    "tests/guard/trust",
+    "tests/guard/evidence/readers/test_whole_decisions.py",
+]
+STARTS_PROCESSES = {"test_ci", "test_command", "test_command_reports", "test_import_command", "test_public_surface"}
+"""A swapped function is not in them."""
+DRAWS = {"test_invariants", "test_noise", "test_strict_yaml", "test_strict_json"}
+"""Too slow to be asked thousands of times. What they would kill beyond the others counts as surviving."""
+HOURS = 4 * 3600
+
+
+def main() -> None:
+    asked = sys.argv[1:]
+    paths = [path for pattern in asked or MODULES for path in sorted(GUARD.glob(pattern))]
+    started = time.monotonic()
+    found = [(path, mutant) for path in paths for mutant in mutants(path)]
+    within = [(path, mutant) for path, mutant in found if MODULE_LEVEL not in mutant.function]
+    on_import = [(path, mutant) for path, mutant in found if MODULE_LEVEL in mutant.function]
+    print(f"{len(found)} mutants of {len(paths)} modules, {len(on_import)} of them take effect on import", flush=True)
+    quick_hypothesis()
+    with tempfile.TemporaryDirectory() as folder:
+        survivors = _reach_and_survivors(paths, within, on_import, Path(folder))
+    print(f"{time.monotonic() - started:.0f} s")
+    rows = report.rows(GUARD, found, survivors)
+    report.show(rows)
+    if not asked:
+        report.write(rows)
+
+
+def _reach_and_survivors(
+    paths: list[Path], within: list[tuple[Path, Mutant]], on_import: list[tuple[Path, Mutant]], folder: Path
+) -> set[tuple[str, str]]:
+    options = [*OPTIONS, "--basetemp", str(folder / "tests"), *_tests()]
+    _in_pytest([*options], Recorder(paths, folder / "reach"))
+    reach: Reach = pickle.loads((folder / "reach").read_bytes())
+    print(f"{len(reach.seconds)} tests", flush=True)
+    lines = folder / "survivors"
+    lines.touch()
+    with lines.open("a") as file:
+
+        def told(path: Path, mutant: Mutant, survived: bool) -> None:
+            if survived:
+                print(f"{path.relative_to(GUARD)}: {mutant.lines[0]}: {mutant.name}", flush=True)
+                print(f"{path}\t{mutant.name}", file=file, flush=True)
+
+        _in_pytest(options, Swapper(within, reach, told))
+        for path, mutant in on_import:
+            told(path, mutant, survives_import(path, mutant, reach))
+    return {(path, name) for path, _, name in (line.partition("\t") for line in lines.read_text().splitlines())}
+
+
+def _tests() -> list[str]:
+    own = sorted((ROOT / "tests" / "guard").glob("test_*.py"))
+    return [*TESTS, *(str(path) for path in own if path.stem not in STARTS_PROCESSES | DRAWS)]
+
+
+def _in_pytest(options: list[str], plugin: object) -> None:
+    """In a child, so that this process has imported nothing that is to be mutated."""
+    code = in_child(lambda: int(pytest.main(options, plugins=[plugin])), HOURS)
+    if code not in (0, 5):
+        sys.exit(f"the tests do not pass without mutants, or cannot be collected ({code})")
+
+
+if __name__ == "__main__":
+    main()

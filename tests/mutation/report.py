@@ -1,0 +1,65 @@
+"""The figures of a run: `results.json`, and the table made from it."""
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.mutation.mutants import Mutant
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results.json"
+PAGE = FOLDER.parents[1] / "docs" / "testing.md"
+BEGIN, END = "<!-- generated: mutants -->\n", "<!-- end -->\n"
+
+Row = dict[str, Any]
+
+
+def equivalent() -> dict[tuple[str, str], str]:
+    """Why a mutant changes nothing anybody can see, by module and name: `equivalent.toml`."""
+    groups = tomllib.loads((FOLDER / "equivalent.toml").read_text()).get("group", [])
+    return {(group["module"], name): group["why"] for group in groups for name in group["mutants"]}
+
+
+def rows(root: Path, found: Sequence[tuple[Path, Mutant]], survivors: Collection[tuple[str, str]]) -> list[Row]:
+    """One row per module. An equivalent mutant that a test kills is no equivalent one: it is counted as killed."""
+    harmless = equivalent()
+    made = Counter(str(path.relative_to(root)) for path, _ in found)
+    left: dict[str, list[str]] = {module: [] for module in made}
+    for path, name in sorted(survivors):
+        left[str(Path(path).relative_to(root))].append(name)
+    return [
+        {
+            "module": module,
+            "mutants": made[module],
+            "killed": made[module] - len(left[module]),
+            "equivalent": sum((module, name) in harmless for name in left[module]),
+            "survivors": [name for name in left[module] if (module, name) not in harmless],
+        }
+        for module in made
+    ]
+
+
+def show(figures: Sequence[Row]) -> None:
+    for row in figures:
+        print(f"{row['module']:28}{row['mutants']:6}{row['killed']:6}{row['equivalent']:6}{len(row['survivors']):6}")
+
+
+def write(figures: Sequence[Row]) -> None:
+    RESULTS.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(page(PAGE.read_text(), figures))
+
+
+def page(text: str, figures: Sequence[Row]) -> str:
+    """The page with the table in its place."""
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + table(figures) + END + rest.partition(END)[2]
+
+
+def table(figures: Sequence[Row]) -> str:
+    lines = ["| module | mutants | killed | equivalent | surviving |", "|---|---|---|---|---|"]
+    cells = [(r["module"], r["mutants"], r["killed"], r["equivalent"], len(r["survivors"])) for r in figures]
+    total = ("**all**", *(sum(cell[column] for cell in cells) for column in range(1, 5)))
+    return "\n".join(lines + [f"| {' | '.join(str(value) for value in row)} |" for row in [*cells, total]]) + "\n"
