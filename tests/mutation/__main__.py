@@ -38,8 +38,13 @@ def main() -> None:
     paths = [path for pattern in asked or MODULES for path in sorted(GUARD.glob(pattern))]
     started = time.monotonic()
     found = [(path, mutant) for path in paths for mutant in mutants(path)]
-    within = [(path, mutant) for path, mutant in found if MODULE_LEVEL not in mutant.function]
-    on_import = [(path, mutant) for path, mutant in found if MODULE_LEVEL in mutant.function]
+    gone = report.unknown_names(GUARD, found)
+    if gone:
+        sys.exit("\n".join(["equivalent.toml lists what is no mutant any more:", *gone]))
+    harmless = report.equivalent()
+    tried = [one for one in found if (str(one[0].relative_to(GUARD)), one[1].name) not in harmless]
+    within = [one for one in tried if MODULE_LEVEL not in one[1].function]
+    on_import = [one for one in tried if MODULE_LEVEL in one[1].function]
     print(f"{len(found)} mutants of {len(paths)} modules, {len(on_import)} of them take effect on import", flush=True)
     quick_hypothesis()
     with tempfile.TemporaryDirectory() as folder:

@@ -23,10 +23,18 @@ def equivalent() -> dict[tuple[str, str], str]:
     return {(group["module"], name): group["why"] for group in groups for name in group["mutants"]}
 
 
+def unknown_names(root: Path, found: Sequence[tuple[Path, Mutant]]) -> list[str]:
+    """Equivalent mutants that are listed and do not exist any more, of the modules that were looked at."""
+    names = {(str(path.relative_to(root)), mutant.name) for path, mutant in found}
+    modules = {module for module, _ in names}
+    return [f"{module}: {name}" for module, name in equivalent() if module in modules and (module, name) not in names]
+
+
 def rows(root: Path, found: Sequence[tuple[Path, Mutant]], survivors: Collection[tuple[str, str]]) -> list[Row]:
-    """One row per module. An equivalent mutant that a test kills is no equivalent one: it is counted as killed."""
-    harmless = equivalent()
+    """One row per module. Equivalent mutants were not tried."""
     made = Counter(str(path.relative_to(root)) for path, _ in found)
+    names = {(str(path.relative_to(root)), mutant.name) for path, mutant in found}
+    harmless = Counter(module for module, name in equivalent() if (module, name) in names)
     left: dict[str, list[str]] = {module: [] for module in made}
     for path, name in sorted(survivors):
         left[str(Path(path).relative_to(root))].append(name)
@@ -34,9 +42,9 @@ def rows(root: Path, found: Sequence[tuple[Path, Mutant]], survivors: Collection
         {
             "module": module,
             "mutants": made[module],
-            "killed": made[module] - len(left[module]),
-            "equivalent": sum((module, name) in harmless for name in left[module]),
-            "survivors": [name for name in left[module] if (module, name) not in harmless],
+            "killed": made[module] - harmless[module] - len(left[module]),
+            "equivalent": harmless[module],
+            "survivors": left[module],
         }
         for module in made
     ]

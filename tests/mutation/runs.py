@@ -35,7 +35,7 @@ SOURCE = ROOT / "guard"
 MEMORY = 6 << 30
 CRASHED = 70
 HOUR = 3600
-MOST_TESTS = 100
+MOST_TESTS = 150
 """A mutant that outlives this many of its tests, the most promising ones, is called a survivor."""
 OPTIONS = [
     *("--rootdir", str(ROOT), "-o", "addopts=", "--import-mode=importlib", "--assert=plain", "--capture=sys"),
@@ -59,24 +59,26 @@ class Reach:
     def of(self, path: Path, mutant: Mutant, killers: Collection[str] = ()) -> list[str]:
         """Tests that run a line of the mutant; of what a module does on import: any line of the module.
 
-        First those that killed its kin, then those that enter what it is the condition of, then its module's own; of
-        equal ones those first that run a line of the module which few others run.
+        First those that killed its kin, then those that go the rarer way after it, then its module's own; of equal ones
+        those first that run a line of the module which few others run.
         """
         at_import = MODULE_LEVEL in mutant.function
-        reached = [
-            tests
-            for (name, line), tests in self.tests.items()
-            if name == str(path) and (at_import or line in mutant.lines)
-        ]
-        inside = self.tests.get((str(path), mutant.lines.stop), set())
-
+        reached: set[str] = set().union(
+            *(
+                tests
+                for (name, line), tests in self.tests.items()
+                if name == str(path) and (at_import or line in mutant.lines)
+            )
+        )
+        following = self.tests.get((str(path), mutant.lines.stop), set()) & reached
+        rarer = following if 2 * len(following) < len(reached) else reached - following
         rarest = self._rarest_line(str(path))
 
         def hope(test: str) -> tuple[bool, bool, bool, int, float]:
             elsewhere = f"test_{path.stem}" not in test
-            return test not in killers, test not in inside, elsewhere, rarest[test], self.seconds[test]
+            return test not in killers, test not in rarer, elsewhere, rarest[test], self.seconds[test]
 
-        return sorted(set().union(*reached), key=hope)[:MOST_TESTS]
+        return sorted(reached, key=hope)[:MOST_TESTS]
 
     def _rarest_line(self, name: str) -> Mapping[str, int]:
         """For each test that reaches a module: how many tests share the line of it that fewest of them run."""

@@ -76,7 +76,7 @@ def _lengths_problem(sides: Sides) -> Problem | None:
 def _cache_problem(sides: Sides) -> Problem | None:
     shares = [share for member in sides.all if (share := _cache_share(member)) is not None]
     cold = any(member.envelope.scenario.cache == "cold" for member in sides.all)
-    if not shares or max(shares) - (0.0 if cold else min(shares)) <= TOLERATED_CACHE_SHARE:
+    if not shares or round(max(shares) - (0.0 if cold else min(shares)), 9) <= TOLERATED_CACHE_SHARE:
         return None
     return Problem("cache_bias", f"prefix cache hit shares from {min(shares):.2f} to {max(shares):.2f}")
 
