@@ -2,7 +2,7 @@
 # What is downloaded or built is kept in $(CACHE), outside the checkout.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo clean-demo test unit bench simulate lint engine runtimes browser fuzz
+.PHONY: help setup demo clean-demo test unit bench simulate mutants lint engine runtimes browser fuzz
 
 CACHE := $(or $(INFERCRANE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pulumi-infercrane)
 OWN_UV := $(CACHE)/uv/bin/uv
@@ -58,6 +58,9 @@ simulate: setup ## judge drawn evidence whose truth is known (about 4 minutes); 
 
 fuzz: setup ## look for files a reader cannot bear; MINUTES=10 for each target, READER=vllm-bench for one
 	@nice -n 10 $(RUN)python -m tests.fuzz.run --minutes $(or $(MINUTES),10) $(if $(READER),--target $(READER))
+
+mutants: setup ## change what decides, one place at a time, and see whether a test fails (about 30 minutes); rewrites docs/testing.md
+	@$(RUN)python -m tests.mutation $(MODULES)
 
 lint: setup ## check style and types
 	@$(RUN)ruff check

@@ -457,7 +457,9 @@ def test_a_group_with_a_run_that_does_not_count_does_not_count(folder):
     third = {"group": "g", "ordinal": 3, "of": 3}
     good(folder, name="third", change=lambda e: e.update(run=third), lines=break_off)
     assert decided(folder).record["rules"][0]["outcome"] == "unknown"
-    assert reasons(decided(folder))["run-1"] == ["truncated: 2 of 3 runs of its group are present and admissible"]
+    found = reasons(decided(folder))
+    assert found["run-1"] == ["truncated: 2 of 3 runs of its group are present and admissible"]
+    assert found["third"] == ["truncated: 9 of 300 planned requests are in the file"]
 
 
 def test_groups_do_not_make_up_for_each_other(folder):

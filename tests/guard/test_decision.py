@@ -305,6 +305,51 @@ def test_the_record_names_what_it_rests_on(folder):
     assert len(record["evidence"]) == 4
 
 
+def test_the_record_of_a_rule(folder):
+    """What is not known has no key."""
+    policy = folder.policy.replace("limit: 0.05", "limit: 0.01, class: S")
+    judged, *_ = folder.both().decide(policy=policy).record["rules"]
+    assert judged == {
+        "rule": "benchmark.error_fraction",
+        "class": "S",
+        "required": True,
+        "outcome": "unknown",
+        "reasons": ["insufficient_n"],
+        "detail": "150 of 299 requests, share 0 [0, 0.0198] against 0.01",
+        "needs": "about 149 more requests needed",
+        "method": "clopper_pearson",
+        "n": [150],
+        "estimate": 0.0,
+        "lo": 0.0,
+        "hi": 0.0197734382,
+        "limit": 0.01,
+        "min_pass": 1,
+        "min_compute": 1,
+        "evidence": judged["evidence"],
+    }
+    (folder.root / "quality-candidate.evidence.json").unlink()
+    *_, missing = folder.decide(policy=policy).record["rules"]
+    assert missing == {
+        "rule": "quality.basics",
+        "class": "H",
+        "required": True,
+        "outcome": "unknown",
+        "reasons": ["no_evidence"],
+        "detail": "no admissible candidate measurement",
+        "min_pass": 60,
+        "min_compute": 30,
+        "notes": missing["notes"],
+    }
+
+
+def test_the_record_says_what_a_piece_replaces(folder):
+    old = folder.both().benchmark("candidate", folder.seconds(150, seed=3), name="old")
+    named = [{"evidence_id": json.loads(old.read_text())["evidence_id"], "reason": "the cable was loose"}]
+    folder.benchmark("candidate", folder.seconds(150, seed=9), change=lambda e: e.update(supersedes=named))
+    pieces = folder.decide().record["evidence"]
+    assert [piece["supersedes"] for piece in pieces if "supersedes" in piece] == [named]
+
+
 def test_lowered_minimums_are_visible(folder):
     record = folder.both().decide(policy=folder.policy + "min_duration_s: 10\n").record
     assert record["notes"] == ["lowered_minimum: min_duration_s 10 instead of 60"]

@@ -111,9 +111,10 @@ def test_the_requests_of_the_smaller_side_count():
 
 def test_runs_say_how_many_more_requests_would_settle_it():
     """In as many more runs of the same spread."""
-    shares = (1.02, 1.05, 1.10)
+    shares = (1.07, 1.09, 1.10)
     few = judged(runs(shares), runs([1.0] * 3))
     assert few.code == "interval_straddles"
+    assert few.detail.startswith("ratio 1.09 [")
     factor = 1 + missing(few) / 3000
     assert 1.5 < factor < 8
     many = [shares[place % 3] for place in range(math.ceil(3 * factor))]

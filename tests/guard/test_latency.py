@@ -117,6 +117,25 @@ def test_a_candidate_of_which_too_much_failed_fails_whatever_the_number():
     assert (finding.outcome, finding.estimate) == ("fail", math.inf)
 
 
+def test_the_requests_of_the_smaller_side_are_those_that_are_missing():
+    one = judged(detailed(spread(200, 1.14)), detailed(spread(200)), q=0.5, bound=0.2)
+    other = judged(detailed(spread(200, 1.14)), detailed(spread(1000)), q=0.5, bound=0.2, least=600)
+    assert one.code == "interval_straddles"
+    assert other.needs == "about 400 more requests on each side needed"
+
+
+def test_no_number_settles_what_may_be_infinitely_better():
+    """Resampled, the 95th percentile of a baseline with 19 failures of 400 is infinite two times in five."""
+    finding = judged(detailed(spread(400, 1.02)), detailed(spread(381), failed=19), bound=0.0)
+    assert (finding.outcome, finding.lo) == ("unknown", 0)
+    assert finding.needs.startswith("no practical number")
+
+
+def test_one_of_three_runs_may_contradict_the_others():
+    three = [detailed([1.0] * 300, name="a"), detailed([1.0] * 300, name="b"), detailed([9.0] * 50, name="c")]
+    assert judged(three, detailed([1.0] * 300), q=0.5).code == "conflict"
+
+
 def test_runs_of_a_side_too_short_for_an_interval_contradict_nobody():
     short = [detailed([9.0] * 19, name="short"), detailed([1.0] * 300, name="long")]
     assert judged(short, detailed([1.0] * 300), q=0.5).outcome == "pass"

@@ -50,6 +50,11 @@ def test_the_order_of_weight():
     assert in_order_of_weight(rules) == [rules[5], rules[4], rules[3], rules[2], rules[1], rules[0]]
 
 
+def test_a_fail_weighs_more_than_what_could_not_even_be_read():
+    unread, soft = judged("unknown", code="not_json"), judged("fail", hard=False)
+    assert in_order_of_weight([unread, soft]) == [soft, unread]
+
+
 def test_a_fail_must_stand_beside_the_others():
     rules = [judged("fail", p=0.04, name="a"), judged("pass", p=0.9, name="b")]
     assert [one.finding.code for one in confirmed(rules, 0.05)] == ["fail_unconfirmed", "within_margin"]

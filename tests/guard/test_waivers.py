@@ -94,6 +94,12 @@ def test_a_decision_ends_with_the_waiver_it_rests_on(failing):
     assert decide(failing, *both).expires_at == "2026-12-02T00:00:00Z"
 
 
+def test_a_decision_does_not_end_with_a_waiver_that_does_not_apply(failing):
+    until = "2026-12-01T00:00:00Z"
+    others = [("quality.basics", LATER, DIGEST), ("quality.basics", "2026-11-29T00:00:00Z", failing.candidate)]
+    assert decide(failing, ("quality.basics", until, failing.candidate), *others).expires_at == until
+
+
 def test_a_waiver_nobody_needed_ends_nothing(failing):
     failing.quality("candidate")
     decision = decide(failing, ("quality.basics", "2026-12-01T00:00:00Z", failing.candidate))

@@ -1,6 +1,7 @@
 """Mutation testing of what decides: `make mutants`, or `python -m tests.mutation rules/cost.py` for some modules.
 
-All modules take about 25 minutes on one core. Then `results.json` and the table of `docs/testing.md` are rewritten.
+All modules take about 25 minutes on one core. Then `results.json` and the table of `docs/testing.md` are rewritten,
+where only some modules were asked for: their rows.
 """
 
 import pickle
@@ -33,6 +34,9 @@ DRAWS = {"test_invariants", "test_noise", "test_strict_yaml", "test_strict_json"
 HOURS = 4 * 3600
 
 
+One = tuple[Path, Mutant]
+
+
 def main() -> None:
     asked = sys.argv[1:]
     paths = [path for pattern in asked or MODULES for path in sorted(GUARD.glob(pattern))]
@@ -48,34 +52,29 @@ def main() -> None:
     print(f"{len(found)} mutants of {len(paths)} modules, {len(on_import)} of them take effect on import", flush=True)
     quick_hypothesis()
     with tempfile.TemporaryDirectory() as folder:
-        survivors = _reach_and_survivors(paths, within, on_import, Path(folder))
+        survivors = _survivors(paths, within, on_import, Path(folder))
     print(f"{time.monotonic() - started:.0f} s")
     rows = report.rows(GUARD, found, survivors)
     report.show(rows)
-    if not asked:
-        report.write(rows)
+    report.write(rows)
 
 
-def _reach_and_survivors(
-    paths: list[Path], within: list[tuple[Path, Mutant]], on_import: list[tuple[Path, Mutant]], folder: Path
-) -> set[tuple[str, str]]:
+def _survivors(paths: list[Path], within: list[One], on_import: list[One], folder: Path) -> set[tuple[str, str]]:
+    """Modules and names of what no test noticed."""
     options = [*OPTIONS, "--basetemp", str(folder / "tests"), *_tests()]
-    _in_pytest([*options], Recorder(paths, folder / "reach"))
+    _in_pytest(options, Recorder(paths, folder / "reach"))
     reach: Reach = pickle.loads((folder / "reach").read_bytes())
     print(f"{len(reach.seconds)} tests", flush=True)
-    lines = folder / "survivors"
-    lines.touch()
-    with lines.open("a") as file:
-
-        def told(path: Path, mutant: Mutant, survived: bool) -> None:
-            if survived:
-                print(f"{path.relative_to(GUARD)}: {mutant.lines[0]}: {mutant.name}", flush=True)
-                print(f"{path}\t{mutant.name}", file=file, flush=True)
-
-        _in_pytest(options, Swapper(within, reach, told))
-        for path, mutant in on_import:
-            told(path, mutant, survives_import(path, mutant, reach))
-    return {(path, name) for path, _, name in (line.partition("\t") for line in lines.read_text().splitlines())}
+    _in_pytest(options, Swapper(within, reach, folder / "survivors"))
+    alive = set((folder / "survivors").read_text().splitlines())
+    again = [(path, mutant) for path, mutant in within if f"{path}\t{mutant.name}" in alive]
+    found = set()
+    for path, mutant in [*again, *on_import]:
+        if survives_import(path, mutant, reach):
+            module = str(path.relative_to(GUARD))
+            print(f"{module}: {mutant.lines[0]}: {mutant.name}", flush=True)
+            found.add((module, mutant.name))
+    return found
 
 
 def _tests() -> list[str]:

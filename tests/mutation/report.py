@@ -36,8 +36,8 @@ def rows(root: Path, found: Sequence[tuple[Path, Mutant]], survivors: Collection
     names = {(str(path.relative_to(root)), mutant.name) for path, mutant in found}
     harmless = Counter(module for module, name in equivalent() if (module, name) in names)
     left: dict[str, list[str]] = {module: [] for module in made}
-    for path, name in sorted(survivors):
-        left[str(Path(path).relative_to(root))].append(name)
+    for module, name in sorted(survivors):
+        left[module].append(name)
     return [
         {
             "module": module,
@@ -56,8 +56,12 @@ def show(figures: Sequence[Row]) -> None:
 
 
 def write(figures: Sequence[Row]) -> None:
-    RESULTS.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(PAGE.read_text(), figures))
+    """Rewrites the results and the table; modules that were not looked at keep their rows."""
+    known = {row["module"]: row for row in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
+    known |= {row["module"]: row for row in figures}
+    merged = [known[module] for module in sorted(known, key=lambda module: ("/" not in module, module))]
+    RESULTS.write_text(json.dumps(merged, indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(page(PAGE.read_text(), merged))
 
 
 def page(text: str, figures: Sequence[Row]) -> str:

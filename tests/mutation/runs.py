@@ -2,6 +2,7 @@
 
 A mutant inside a function is swapped into the loaded functions, and only tests that run its lines are run. A mutant of
 what a module does on import needs a pytest that has not imported it: it is forked before that, and imports the mutant.
+So does a mutant that survived in a function: the function may have done its work on import.
 """
 
 import gc
@@ -28,7 +29,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import Phase, settings
 
-from tests.mutation.mutants import MODULE_LEVEL, Mutant
+from tests.mutation.mutants import Mutant
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "guard"
@@ -56,18 +57,17 @@ class Reach:
     seconds: dict[str, float] = field(default_factory=dict)
     _rarest: dict[str, Mapping[str, int]] = field(default_factory=dict)
 
-    def of(self, path: Path, mutant: Mutant, killers: Collection[str] = ()) -> list[str]:
+    def of(self, path: Path, mutant: Mutant, killers: Collection[str] = (), on_import: bool = False) -> list[str]:
         """Tests that run a line of the mutant; of what a module does on import: any line of the module.
 
         First those that killed its kin, then those that go the rarer way after it, then its module's own; of equal ones
         those first that run a line of the module which few others run.
         """
-        at_import = MODULE_LEVEL in mutant.function
         reached: set[str] = set().union(
             *(
                 tests
                 for (name, line), tests in self.tests.items()
-                if name == str(path) and (at_import or line in mutant.lines)
+                if name == str(path) and (on_import or line in mutant.lines)
             )
         )
         following = self.tests.get((str(path), mutant.lines.stop), set()) & reached
@@ -151,17 +151,18 @@ def _tracer(names: set[str], lines: set[Line]) -> Any:
 
 @dataclass
 class Swapper:
-    """A pytest plugin that tries mutants by swapping the code of functions. `told` hears of each survivor or death."""
+    """A pytest plugin that tries mutants by swapping the code of functions, and writes path and name of survivors."""
 
     mutants: Sequence[tuple[Path, Mutant]]
     reach: Reach
-    told: Callable[[Path, Mutant, bool], None]
+    target: Path
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
         loaded = _loaded({path for path, _ in self.mutants})
         gc.freeze()  # a child that collects garbage would copy every page of this process
         _check_without_mutant(session.items)
+        alive = []
         killers: dict[str, set[str]] = defaultdict(set)
         last = mmap.mmap(-1, 8)  # shared with the child
         for path, mutant in self.mutants:
@@ -171,7 +172,9 @@ class Swapper:
             code = in_child(partial(_try, mutant, loaded[str(path), mutant.function], tests, last), limit)
             if code == 1:
                 killers[place].add(tests[int.from_bytes(last[:])].nodeid)
-            self.told(path, mutant, code == 0)
+            elif code == 0:
+                alive.append(f"{path}\t{mutant.name}\n")
+        self.target.write_text("".join(alive))
         return True
 
 
@@ -267,7 +270,7 @@ class Mutated(MetaPathFinder):
 
 def survives_import(path: Path, mutant: Mutant, reach: Reach) -> bool:
     """Whether the tests pass although the module was imported as the mutant. Call it where it is not imported yet."""
-    tests = reach.of(path, mutant)
+    tests = reach.of(path, mutant, on_import=True)
     plugin = Mutated(path, mutant.code, tests)
     files = list(dict.fromkeys(test.split("::")[0] for test in tests))
 

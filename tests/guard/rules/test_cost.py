@@ -337,14 +337,47 @@ def test_the_limit_is_one_and_the_margin(folder):
 
 def test_windows_say_how_many_more_of_them_would_settle_it(folder):
     """As many again at the same spread do."""
-    shares = (1.02, 1.05, 1.10)
+    shares = (1.07, 1.09, 1.10)
     windows(folder, "baseline", [2.0, 2.01, 2.02])
     windows(folder, "candidate", [2.0 * shares[0], 2.01 * shares[1], 2.02 * shares[2]])
     record = judged(folder)
     assert outcome(record) == ("unknown", "interval_straddles")
+    assert record["detail"].startswith("ratio 1.09 [")
     missing = int(record["needs"].split()[1])
     assert 2 <= missing <= 30
     prices = [2.0 + 0.01 * place for place in range(3 + missing)]
     windows(folder, "baseline", prices)
     windows(folder, "candidate", [price * shares[place % 3] for place, price in enumerate(prices)])
     assert judged(folder)["outcome"] == "pass"
+
+
+def test_a_cap_may_need_more_windows(folder):
+    folder.cost("candidate")
+    record = judged(folder, f"max_{PER_GOOD}, limit: 1, min_compute: 2, min_pass: 3")
+    assert (outcome(record), record["needs"]) == (("unknown", "insufficient_n"), "about 2 more windows needed")
+
+
+def test_what_accelerators_cost_is_not_none_because_there_are_none(folder, subject_of, recorded):
+    folder.subjects["candidate"] = subject_of("r2", accelerator={"vendor": "none", "sku": "none", "count": 0})
+    folder.cost("candidate", header={"gpu_count": 0, "other_cost": 1.0})
+    assert recorded(f"max_{PER_GOOD}, limit: 1")["outcome"] == "pass"
+    silent = recorded(f"max_{PER_GOOD}, limit: 1", candidate={"gpu_cost": None})
+    assert outcome(silent) == ("unknown", "cost_incomplete")
+
+
+def test_without_a_baseline_nothing_is_compared(folder):
+    folder.cost("candidate")
+    assert outcome(judged(folder)) == ("unknown", "no_evidence")
+
+
+def test_of_several_windows_of_the_baseline_each_must_have_counted(folder):
+    folder.cost("candidate")
+    folder.cost("baseline", name="counted")
+    folder.cost("baseline", name="silent", lines=lambda lines: lines[0].pop("good"))
+    assert outcome(judged(folder, PER_GOOD)) == ("unknown", "no_evidence")
+
+
+def test_another_version_of_the_tool_is_not_compared(folder, monkeypatch):
+    monkeypatch.setattr("pulumi_infercrane.guard.evidence.readers.infercrane.VERSIONS", ("0.1", "0.2"))
+    both(folder, change=lambda e: e["files"][0].update(tool_version="0.2"))
+    assert outcome(judged(folder)) == ("unknown", "version_mismatch")

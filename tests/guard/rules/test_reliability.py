@@ -253,9 +253,8 @@ def test_a_superseded_soak_with_too_many_failures_still_rejects_if_it_counted_th
     assert judged(folder, "error_fraction", evidence=uncounted("old"))["outcome"] == "pass"
 
 
-def test_starts_of_several_soaks_are_ranked_together(folder):
-    """One slow start in 21 is not the 95th percentile, in whichever order they came."""
-    folder.reliability(name="a", header={"cold_starts_s": [99.0, *[20.0] * 12]})
-    folder.reliability(name="b", header={"cold_starts_s": [20.0] * 8})
-    record = judged(folder, "cold_start_p95, limit: 30, min_compute: 14")
+def test_starts_are_ranked_in_whichever_order_they_came(folder):
+    """One slow start in 21 is not the 95th percentile."""
+    folder.reliability(header={"cold_starts_s": [*[20.0] * 19, 99.0, 20.0]})
+    record = judged(folder, "cold_start_p95, limit: 30")
     assert (record["outcome"], record["estimate"], record["n"]) == ("pass", 20, [21])

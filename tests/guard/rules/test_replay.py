@@ -385,7 +385,8 @@ def test_a_call_where_the_baseline_made_none_is_judged_as_it_is(folder):
     """Greedy or not, a call nobody expected is no worse than none."""
     call = {"tool_calls": "sha256:" + "1" * 64}
     both(folder, lambda index: call if index % 5 else {}, n=1500)
-    assert judged(folder, "tool_calls")["outcome"] == "pass"
+    record = judged(folder, "tool_calls")
+    assert (record["outcome"], record["estimate"] > 0.7) == ("pass", True)
 
 
 def test_greedily_another_call_is_not_the_call(folder):
@@ -416,3 +417,84 @@ def test_the_baseline_must_have_answered_nineteen_of_twenty(folder, failed, reas
     folder.replay("baseline", 400, lines=broken)
     folder.replay("candidate", 400)
     assert judged(folder, "new_error_fraction")["reasons"] == [reason]
+
+
+def test_texts_of_one_side_alone_are_not_compared(folder):
+    for silent in ("baseline", "candidate"):
+        for role in ("baseline", "candidate"):
+            gone = 400 if role == silent else 0
+            folder.replay(role, 400, lines=lambda lines, gone=gone: [line.pop("text_sha256") for line in lines[:gone]])
+        assert "notes" not in judged(folder, "new_error_fraction")
+
+
+def test_without_a_baseline_nothing_is_compared(folder):
+    folder.replay("candidate")
+    for rule in ("new_error_fraction", "e2e_p50"):
+        assert outcome(judged(folder, rule)) == ("unknown", "no_evidence")
+
+
+def test_few_answers_of_a_sort_form_no_interval(folder):
+    both(folder, n=100)
+    record = judged(folder, "structured")
+    assert record["detail"] == "25 of 300 pairs, no interval is formed below 30"
+    assert judged(folder, "new_error_fraction")["needs"] == "about 199 more pairs needed"
+
+
+@pytest.mark.parametrize(
+    ("rule", "worst"), [("structured", -75 / 77), ("refused", 300 / 302), ("truncated", 300 / 302)]
+)
+def test_a_failed_answer_is_the_worst_there_is(folder, rule, worst):
+    both(folder, lambda index: {"outcome": "http_error"})
+    assert judged(folder, rule)["estimate"] == pytest.approx(worst)
+
+
+def test_a_pass_that_failed_makes_the_mean_of_all_passes_infinite(folder):
+    repeated(folder, "baseline", [lambda index: {}])
+    failing = [lambda index: {"outcome": "http_error"} if index % 50 == 0 else {}, lambda index: {}]
+    repeated(folder, "candidate", failing)
+    assert judged(folder, "e2e_p50, margin: 0.5")["n"] == [588]
+
+
+@pytest.mark.parametrize("empty", [0, None])
+def test_what_the_baseline_had_no_length_of_is_left_out(folder, empty):
+    def hushed(lines):
+        for line in lines[:100]:
+            line["out_tokens"] = empty
+            if empty is None:
+                del line["out_tokens"]
+
+    folder.replay("baseline", 400, lines=hushed)
+    folder.replay("candidate", 400)
+    record = judged(folder, "output_length")
+    assert (record["outcome"], record["n"]) == ("pass", [300])
+
+
+def test_passes_that_differ_away_from_the_median_do_not_conflict(folder):
+    longer = lambda index: {"out_tokens": 400 if index % 10 < 4 else 40}  # noqa: E731
+    repeated(folder, "baseline", [lambda index: {"out_tokens": 40}])
+    repeated(folder, "candidate", [lambda index: {"out_tokens": 40}, longer])
+    assert judged(folder, "output_length, margin: 9")["reasons"] == ["within_margin"]
+
+
+def test_passes_conflict_among_the_answers_the_rule_is_about(folder):
+    """One in ten structures broke, which is one in forty answers."""
+    repeated(folder, "baseline", [lambda index: {}])
+    repeated(folder, "candidate", [lambda index: {}, lambda index: {"structured": False} if index % 40 == 0 else {}])
+    assert judged(folder, "structured, min_pass: 100")["reasons"] == ["conflict"]
+
+
+def test_passes_without_an_answer_the_rule_is_about_contradict_nobody(folder):
+    def plain(lines):
+        for line in lines:
+            line.pop("structured", None)
+
+    for role in ("baseline", "candidate"):
+        for ordinal in (1, 2):
+            run = {"group": "g", "ordinal": ordinal, "of": 2}
+
+            def applied(lines, ordinal=ordinal):
+                plain(lines)
+                lines[0]["ttft_s"] = 0.01 * ordinal
+
+            folder.replay(role, name=f"{role}-{ordinal}", change=lambda e, run=run: e.update(run=run), lines=applied)
+    assert outcome(judged(folder, "structured")) == ("unknown", "insufficient_n")

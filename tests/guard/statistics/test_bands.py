@@ -16,6 +16,7 @@ from pulumi_infercrane.guard.statistics import Interval, guard_band, within_band
         (0.5, 0.79, "fail"),
         (1.26, 2.0, "fail"),
         (0.5, 0.8, "unknown"),
+        (1.25, 2.0, "unknown"),
     ],
 )
 def test_a_band_holds_both_bounds(lo, hi, outcome):
