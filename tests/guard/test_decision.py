@@ -336,6 +336,7 @@ def test_the_record_of_a_rule(folder):
         "outcome": "unknown",
         "reasons": ["no_evidence"],
         "detail": "no admissible candidate measurement",
+        "needs": "a measurement that holds it",
         "min_pass": 60,
         "min_compute": 30,
         "notes": missing["notes"],

@@ -13,6 +13,7 @@ DAYS = timedelta(days=1)
 DEFAULTS = {
     "benchmark.error_fraction": ("limit", 0.01, True, 1, 1, "share", "requests"),
     "benchmark.error_fraction_difference": ("margin", 0.005, True, 1, 1, "share", "requests"),
+    "benchmark.empty_fraction": ("limit", 0.01, True, 1, 1, "share", "requests"),
     "benchmark.attainment": ("limit", 0.95, True, 1, 1, "share", "requests"),
     "benchmark.ttft_p50": ("margin", 0.10, True, 500, 20, "ratio - 1", "requests"),
     "benchmark.ttft_p95": ("margin", 0.15, True, 1000, 200, "ratio - 1", "requests"),

@@ -448,10 +448,10 @@ def test_everything_bad_on_both_sides_is_not_called_saturated(folder):
     assert (record["outcome"], "saturated" in record["notes"]) == ("pass", False)
 
 
-def test_what_proves_nothing_asks_for_no_more_of_it(folder):
+def test_what_proves_nothing_asks_for_another_task(folder):
     both(folder, [0.0] * 60, baseline=[0.0] * 60)
     record = judged(folder, "id: quality.basics, min_pass: 300")
-    assert (record["reasons"], record.get("needs")) == (["degenerate"], None)
+    assert (record["reasons"], record.get("needs")) == (["degenerate"], "a task that tells these revisions apart")
 
 
 def test_a_task_of_known_size_of_which_the_number_asked_is_not_known(folder, monkeypatch):

@@ -349,7 +349,7 @@ def test_passes_with_few_figures_contradict_nobody(folder):
             folder.replay(
                 "candidate", 600, name=f"pass-{ordinal}", change=lambda e, r=run: e.update(run=r), lines=applied
             )
-        assert judged(folder, "e2e_p50, margin: 90")["reasons"] == expected
+        assert judged(folder, "e2e_p50, margin: 4")["reasons"] == expected
 
 
 def test_figures_are_averaged_over_passes_and_one_failure_is_infinite(folder):
@@ -381,12 +381,11 @@ def test_similarity_must_be_measured_in_one_way(folder, names):
 # --- calls and texts --------------------------------------------------------------------------------------------
 
 
-def test_a_call_where_the_baseline_made_none_is_judged_as_it_is(folder):
-    """Greedy or not, a call nobody expected is no worse than none."""
+def test_a_call_where_the_baseline_made_none_is_parity_lost(folder):
     call = {"tool_calls": "sha256:" + "1" * 64}
     both(folder, lambda index: call if index % 5 else {}, n=1500)
     record = judged(folder, "tool_calls")
-    assert (record["outcome"], record["estimate"] > 0.7) == ("pass", True)
+    assert (record["outcome"], record["estimate"] < -0.7) == ("fail", True)
 
 
 def test_greedily_another_call_is_not_the_call(folder):
@@ -458,7 +457,7 @@ def test_a_pass_that_failed_makes_the_mean_of_all_passes_infinite(folder):
 @pytest.mark.parametrize("empty", [0, None])
 def test_what_the_baseline_had_no_length_of_is_left_out(folder, empty):
     def hushed(lines):
-        for line in lines[:100]:
+        for line in lines[:20]:
             line["out_tokens"] = empty
             if empty is None:
                 del line["out_tokens"]
@@ -466,14 +465,14 @@ def test_what_the_baseline_had_no_length_of_is_left_out(folder, empty):
     folder.replay("baseline", 400, lines=hushed)
     folder.replay("candidate", 400)
     record = judged(folder, "output_length")
-    assert (record["outcome"], record["n"]) == ("pass", [300])
+    assert (record["outcome"], record["n"]) == ("pass", [380])
 
 
 def test_passes_that_differ_away_from_the_median_do_not_conflict(folder):
     longer = lambda index: {"out_tokens": 400 if index % 10 < 4 else 40}  # noqa: E731
     repeated(folder, "baseline", [lambda index: {"out_tokens": 40}])
     repeated(folder, "candidate", [lambda index: {"out_tokens": 40}, longer])
-    assert judged(folder, "output_length, margin: 9")["reasons"] == ["within_margin"]
+    assert judged(folder, "output_length, margin: 4")["reasons"] == ["within_margin"]
 
 
 def test_passes_conflict_among_the_answers_the_rule_is_about(folder):
