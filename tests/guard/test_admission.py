@@ -2,28 +2,13 @@
 
 import hashlib
 import json
-from dataclasses import replace
 
 import pytest
 
-from pulumi_infercrane.guard import load_evidence, rollback
 from pulumi_infercrane.guard.evidence import revision_digest
+from tests.guard.asking import ERRORS_ONLY, decided, entry, good, measured_together, runs, supersede
 
 DIGEST = "sha256:" + "0" * 64
-ERRORS_ONLY = "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules: [{id: benchmark.error_fraction}]\n"
-
-
-def entry(decision, path):
-    """The record's line about one raw file."""
-    return next(one for one in decision.record["evidence"] if path in one.get("files", []))
-
-
-def decided(folder, **changes):
-    return folder.decide(policy=ERRORS_ONLY, **changes)
-
-
-def good(folder, name="", **changes):
-    return folder.benchmark("candidate", folder.seconds(300), name=name, **changes)
 
 
 def test_evidence_of_another_revision_does_not_count(folder, new_folder):
@@ -192,17 +177,6 @@ def test_no_two_measurements_have_the_same_details(folder, part, shared):
     assert ("binding_conflict: the same file is offered for two revisions" in reasons) is shared
 
 
-def runs(folder, ordinals, of):
-    for ordinal in ordinals:
-        run = {"group": "g", "ordinal": ordinal, "of": of}
-        folder.benchmark(
-            "candidate",
-            folder.seconds(150, ordinal),
-            name=f"run-{ordinal}",
-            change=lambda e, run=run: e.update(run=run),
-        )
-
-
 def test_a_group_of_runs_counts_whole(folder):
     runs(folder, [1, 2, 3], of=3)
     assert decided(folder).record["rules"][0]["n"] == [450]
@@ -211,10 +185,6 @@ def test_a_group_of_runs_counts_whole(folder):
 def test_the_best_three_of_five_count_for_nothing(folder):
     runs(folder, [1, 3, 5], of=5)
     assert decided(folder).reasons[0] == ("benchmark: truncated: 3 of 5 runs of its group are present and admissible")
-
-
-def measured_together(group):
-    return lambda envelope: envelope.update(run={"group": group, "ordinal": 1, "of": 1})
 
 
 def test_a_baseline_counts_only_beside_the_candidate_it_was_measured_in_turn_with(folder):
@@ -231,13 +201,6 @@ def test_a_baseline_that_belongs_to_no_comparison_serves_every_candidate(folder)
     folder.benchmark("candidate", change=measured_together("with r2"))
     folder.benchmark("baseline")
     assert all(piece["reasons"] == [] for piece in decided(folder).record["evidence"])
-
-
-def supersede(folder, old, reason="wrong data set", name="new", **changes):
-    named = [{"evidence_id": json.loads(old.read_text())["evidence_id"], "reason": reason}]
-    return folder.benchmark(
-        "candidate", folder.seconds(300, seed=7), name=name, change=lambda e: e.update(supersedes=named), **changes
-    )
 
 
 SOFT_ERRORS = ERRORS_ONLY.replace("error_fraction", "error_fraction, class: S")
@@ -273,277 +236,6 @@ def test_a_piece_is_not_superseded_by_the_other_side(folder):
     named = [{"evidence_id": json.loads(old.read_text())["evidence_id"], "reason": "no"}]
     folder.benchmark("baseline", folder.seconds(300), change=lambda e: e.update(supersedes=named))
     assert decided(folder).verdict == "reject"
-
-
-# --- earlier decisions ------------------------------------------------------------------------------------------
-
-
-def test_evidence_an_earlier_decision_used_may_not_disappear(folder):
-    bad = folder.benchmark("candidate", folder.seconds(300), failed=50, name="bad")
-    rejected = decided(folder)
-    bad.unlink()
-    (folder.root / "bad.benchmark.jsonl").unlink()
-    good(folder)
-    decision = decided(folder, history=[rejected.record])
-    assert decision.verdict == "insufficient_evidence"
-    assert decision.reasons[0].startswith("benchmark: evidence_withdrawn: ")
-    assert decision.record["history"] == [rejected.decision_id]
-
-
-def test_evidence_that_was_superseded_may_disappear(folder):
-    old = good(folder, name="old")
-    earlier = decided(folder)
-    supersede(folder, old)
-    old.unlink()
-    assert decided(folder, history=[earlier.record]).verdict == "promote"
-
-
-def test_superseded_evidence_that_broke_a_hard_limit_may_not(folder):
-    bad = folder.benchmark("candidate", folder.seconds(300), failed=50, name="bad")
-    rejected = decided(folder)
-    supersede(folder, bad)
-    bad.unlink()
-    assert decided(folder, history=[rejected.record]).reasons[0].startswith("benchmark: evidence_withdrawn")
-
-
-def test_superseded_evidence_that_broke_a_soft_limit_may_disappear(folder):
-    bad = folder.benchmark("candidate", folder.seconds(300), failed=50, name="bad")
-    rejected = folder.decide(policy=SOFT_ERRORS)
-    supersede(folder, bad)
-    bad.unlink()
-    assert rejected.verdict == "reject"
-    assert folder.decide(policy=SOFT_ERRORS, history=[rejected.record]).verdict == "promote"
-
-
-def test_evidence_that_never_counted_may_disappear(folder):
-    bad = folder.benchmark("candidate", folder.seconds(300), name="bad", lines=lambda lines: lines.clear())
-    earlier = decided(folder)
-    bad.unlink()
-    good(folder)
-    assert decided(folder, history=[earlier.record]).verdict == "promote"
-
-
-def test_decisions_about_other_candidates_do_not_matter(folder, new_folder):
-    other = new_folder(candidate="r9")
-    good(other)
-    good(folder)
-    decision = decided(folder, history=[decided(other).record])
-    assert decision.verdict == "promote"
-    assert decision.record["history"] == []
-
-
-def test_evidence_that_changed_since_is_tampered_not_withdrawn(folder):
-    good(folder)
-    earlier = decided(folder)
-    raw = folder.root / "benchmark-candidate.benchmark.jsonl"
-    raw.write_bytes(raw.read_bytes() + b"\n")
-    assert decided(folder, history=[earlier.record]).reasons[0].startswith("benchmark: tampered")
-
-
-def rolled_back(folder, at):
-    return rollback(
-        service="chat",
-        stack="dev",
-        target=folder.baseline,
-        active=folder.candidate,
-        policy_digest="sha256:" + "0" * 64,
-        as_of=at,
-        reason="users saw garbage",
-    ).record
-
-
-@pytest.mark.parametrize(
-    ("at", "verdict"),
-    [("2026-11-30T04:30:00Z", "insufficient_evidence"), ("2026-11-30T03:59:00Z", "promote")],
-)
-def test_after_a_rollback_the_candidate_needs_a_new_measurement(folder, at, verdict):
-    good(folder)
-    decision = decided(folder, history=[rolled_back(folder, at)])
-    assert decision.verdict == verdict
-    if verdict != "promote":
-        assert (
-            decision.reasons[0] == "benchmark: stale: measured before this revision was rolled back; measure it again"
-        )
-
-
-def test_a_measurement_that_began_with_the_rollback_is_new(folder):
-    good(folder)
-    assert decided(folder, history=[rolled_back(folder, "2026-11-30T04:00:00Z")]).verdict == "promote"
-
-
-def test_the_last_of_several_rollbacks_counts_and_one_new_measurement_does(folder):
-    good(folder)
-    times = ("2026-11-30T03:00:00Z", "2026-11-30T04:30:00Z", "2026-11-30T03:30:00Z")
-    history = [rolled_back(folder, at) for at in times]
-    assert decided(folder, history=history).verdict == "insufficient_evidence"
-    window = {"started_at": "2026-11-30T04:40:00Z", "ended_at": "2026-11-30T04:42:00Z"}
-    good(folder, name="again", header=dict(window), change=lambda e: e.update(window=window))
-    assert decided(folder, history=history).verdict == "promote"
-
-
-def test_after_a_rollback_a_kind_that_was_never_measured_is_missing_not_stale(folder):
-    folder.quality("candidate")
-    decision = decided(folder, history=[rolled_back(folder, "2026-11-30T04:30:00Z")])
-    assert decision.record["first_reason"] == "benchmark: no_evidence"
-
-
-def test_a_rollback_to_the_candidate_says_nothing_against_it(folder):
-    good(folder)
-    back_to_it = rolled_back(folder, "2026-11-30T04:30:00Z") | {
-        "candidate": folder.candidate,
-        "baseline": "sha256:" + "9" * 64,
-    }
-    decision = decided(folder, history=[back_to_it])
-    assert (decision.verdict, len(decision.record["history"])) == ("promote", 1)
-
-
-def test_superseded_evidence_that_was_only_slower_than_the_baseline_may_disappear(folder):
-    """A comparison is repeated, a limit is not."""
-    policy = (
-        "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\nrules: [{id: benchmark.ttft_p50, min_pass: 300}]\n"
-    )
-    folder.benchmark("baseline", folder.seconds(300, seed=7))
-    slow = folder.benchmark("candidate", folder.seconds(300, seed=7, scale=3.0), name="slow")
-    rejected = folder.decide(policy=policy)
-    supersede(folder, slow)
-    slow.unlink()
-    repeated = folder.decide(policy=policy, history=[rejected.record])
-    assert (rejected.verdict, repeated.verdict) == ("reject", "promote")
-
-
-def test_evidence_is_not_replaced_by_a_piece_that_does_not_count(folder):
-    old = good(folder, name="old")
-    earlier = decided(folder)
-    supersede(folder, old, lines=lambda lines: lines.clear())
-    old.unlink()
-    good(folder)
-    assert decided(folder, history=[earlier.record]).reasons[0].startswith("benchmark: evidence_withdrawn")
-
-
-def test_of_what_is_wrong_with_the_own_pieces_the_earliest_gate_is_told(folder):
-    """And what is wrong with another kind is not."""
-    late = {"started_at": "2026-11-30T06:00:00Z", "ended_at": "2026-11-30T06:02:00Z"}
-    folder.quality("candidate", header=dict(late), change=lambda e: e.update(window=late))
-    assert decided(folder).reasons[0] == "benchmark: no_evidence: no admissible candidate measurement"
-    good(folder, name="few", lines=lambda lines: lines.__delitem__(slice(9, None)))
-    assert decided(folder).record["first_reason"] == "benchmark: truncated"
-    good(folder, name="late", header=dict(late), change=lambda e: e.update(window=late))
-    assert decided(folder).record["first_reason"] == "benchmark: clock"
-
-
-def test_a_window_of_no_length_is_short_and_not_backwards(folder):
-    window = {"started_at": "2026-11-30T04:00:00Z", "ended_at": "2026-11-30T04:00:00Z"}
-    good(folder, header=dict(window), change=lambda e: e.update(window=window))
-    assert decided(folder).record["first_reason"] == "benchmark: truncated"
-
-
-# --- what is wrong already stays so -----------------------------------------------------------------------------
-
-
-def break_off(lines):
-    """A run of which too little is in the file."""
-    del lines[9:]
-
-
-def reasons(decision):
-    """Reasons of every piece by its raw file."""
-    return {
-        piece["files"][0].removesuffix(".benchmark.jsonl"): piece["reasons"] for piece in decision.record["evidence"]
-    }
-
-
-def test_a_group_with_a_run_that_does_not_count_does_not_count(folder):
-    runs(folder, [1, 2], of=3)
-    third = {"group": "g", "ordinal": 3, "of": 3}
-    good(folder, name="third", change=lambda e: e.update(run=third), lines=break_off)
-    assert decided(folder).record["rules"][0]["outcome"] == "unknown"
-    found = reasons(decided(folder))
-    assert found["run-1"] == ["truncated: 2 of 3 runs of its group are present and admissible"]
-    assert found["third"] == ["truncated: 9 of 300 planned requests are in the file"]
-
-
-def test_groups_do_not_make_up_for_each_other(folder):
-    for ordinal, group in ((1, "a"), (2, "b")):
-        run = {"group": group, "ordinal": ordinal, "of": 2}
-        folder.benchmark(
-            "candidate", folder.seconds(300, ordinal), name=group, change=lambda e, run=run: e.update(run=run)
-        )
-    assert decided(folder).record["first_reason"] == "benchmark: truncated"
-
-
-def test_a_file_that_was_tampered_with_stays_so_when_two_revisions_share_it(folder):
-    good(folder)
-    shared = folder.benchmark("candidate", folder.seconds(300, seed=5), name="shared")
-    raw = folder.root / "shared.benchmark.jsonl"
-    folder.write_raw("benchmark", "baseline", "again", raw.read_bytes(), planned=300)
-    raw.write_bytes(raw.read_bytes() + b"\n")
-    assert shared.exists()
-    assert decided(folder).record["first_reason"] == "benchmark: tampered"
-
-
-def test_a_baseline_that_was_tampered_with_stays_so_beside_another_candidate(folder):
-    folder.benchmark("candidate", change=measured_together("with r2"))
-    folder.benchmark("baseline", change=measured_together("with r2"))
-    folder.benchmark("baseline", folder.seconds(150, seed=9), name="other", change=measured_together("with r3"))
-    raw = folder.root / "other.benchmark.jsonl"
-    raw.write_bytes(raw.read_bytes() + b"\n")
-    assert decided(folder).record["first_reason"] == "benchmark: tampered"
-
-
-def test_evidence_that_was_tampered_with_is_not_excused_by_a_successor(folder):
-    old = good(folder, name="old")
-    supersede(folder, old)
-    raw = folder.root / "old.benchmark.jsonl"
-    raw.write_bytes(raw.read_bytes() + b"\n")
-    assert decided(folder).record["first_reason"] == "benchmark: tampered"
-
-
-def test_a_baseline_is_not_kept_by_a_candidate_that_does_not_count(folder):
-    good(folder, change=measured_together("first"), lines=break_off)
-    folder.benchmark("candidate", folder.seconds(300, seed=2), name="again", change=measured_together("second"))
-    folder.benchmark("baseline", folder.seconds(300, seed=3), change=measured_together("first"))
-    folder.benchmark("baseline", folder.seconds(300, seed=4), name="later", change=measured_together("second"))
-    found = reasons(decided(folder))
-    assert found["benchmark-baseline"] == ["not_comparable: measured in turn with another candidate"]
-    assert (found["again"], found["later"]) == ([], [])
-
-
-def test_a_baseline_without_any_candidate_is_left_alone(folder):
-    folder.benchmark("baseline", change=measured_together("with r2"))
-    assert reasons(decided(folder))["benchmark-baseline"] == []
-
-
-def test_an_envelope_that_does_not_count_is_no_reason_to_leave_out_another_of_the_same_file(folder):
-    """Whichever of the two comes first."""
-    good(folder)
-    raw = (folder.root / "benchmark-candidate.benchmark.jsonl").read_bytes()
-    for number in range(8):
-        offset = {"clock_offset_ms": 6000 + number}
-        change = {"change": lambda e, offset=offset: e.update(runner=offset)}
-        folder.write_raw("benchmark", "candidate", f"off-{number}", raw, planned=300, **change)
-    decision = decided(folder)
-    assert decision.verdict == "promote"
-    assert [piece["used"] for piece in decision.record["evidence"]].index(True) > 0
-
-
-def test_a_run_of_nothing_is_truncated(folder):
-    folder.benchmark("candidate", [])
-    assert decided(folder).record["first_reason"] == "benchmark: truncated"
-
-
-def test_the_order_in_which_evidence_was_found_does_not_matter(folder):
-    folder.both()
-    found = load_evidence(folder.root)
-    turned = replace(found, items=tuple(reversed(found.items)))
-    assert folder.decide(evidence=turned).record["evidence"] == folder.decide(evidence=found).record["evidence"]
-
-
-def test_what_was_set_aside_is_counted_by_reason(folder):
-    folder.root.mkdir()
-    for name, content in (("a", "{"), ("b", "["), ("c", "{}")):
-        (folder.root / f"{name}.evidence.json").write_text(content)
-    (reason,) = decided(folder).reasons
-    assert reason.endswith("measurement; 2 set aside as not_json; 1 set aside as schema_unknown")
 
 
 # --- binding ----------------------------------------------------------------------------------------------------

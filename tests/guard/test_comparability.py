@@ -111,8 +111,8 @@ def test_a_run_that_answered_nothing_or_did_not_count_weighs_next_to_nothing():
         assert problem([whole, run(out_tokens=90.0, **silent)], run(out_tokens=50.0)) is None
         assert problem(run(out_tokens=50.0, **silent), run(out_tokens=50.0)) is None
     assert problem([run(out_tokens=50.0, attempted=1, failed=0)] * 2, run(out_tokens=50.0)) is None
-    halves = [run(out_tokens=40.0, attempted=1, failed=1), run(out_tokens=60.0, attempted=1)]
-    assert problem(halves, run(out_tokens=50.0)) is None
+    thirds = [run(out_tokens=40.0, attempted=1), run(out_tokens=61.0, attempted=2)]
+    assert problem(thirds, run(out_tokens=54.0)) is None
 
 
 # --- cache ------------------------------------------------------------------------------------------------------
@@ -146,3 +146,8 @@ def test_a_cold_cache_hits_nothing(hits, biased):
 )
 def test_a_cache_nobody_asked_is_not_judged(silent):
     assert problem(run(hits=silent), run(hits=50)) is None
+
+
+def test_one_prompt_is_enough_for_a_share():
+    once = probes((0, 0), 1, 1)
+    assert problem(run(hits=once), run(hits=50)) is not None

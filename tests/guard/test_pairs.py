@@ -85,6 +85,11 @@ def test_revisions_that_differ_settle_when_the_estimate_stays():
     assert (at(0.5).outcome, at(1.5).outcome) == ("unknown", "pass")
 
 
+def test_as_many_pairs_as_equality_takes_do_not_settle_a_difference_at_the_margin():
+    """6.18 · 0.08 / 0.0705² = 100 pairs would show equality; these are 100, and 8 of them were lost."""
+    assert missing(judged(answers(8, 0, 100), 0.0705)) > 100
+
+
 def test_a_margin_of_zero_can_be_asked_for():
     finding = judged(answers(3, 5, 400), 0.0)
     assert (finding.outcome, finding.limit) == ("unknown", 0)

@@ -31,7 +31,6 @@ STARTS_PROCESSES = {"test_ci", "test_command", "test_command_reports", "test_imp
 """A swapped function is not in them."""
 DRAWS = {"test_invariants", "test_noise", "test_strict_yaml", "test_strict_json"}
 """Too slow to be asked thousands of times. What they would kill beyond the others counts as surviving."""
-HOURS = 4 * 3600
 
 
 One = tuple[Path, Mutant]
@@ -84,7 +83,7 @@ def _tests() -> list[str]:
 
 def _in_pytest(options: list[str], plugin: object) -> None:
     """In a child, so that this process has imported nothing that is to be mutated."""
-    code = in_child(lambda: int(pytest.main(options, plugins=[plugin])), HOURS)
+    code = in_child(lambda: int(pytest.main(options, plugins=[plugin])))
     if code not in (0, 5):
         sys.exit(f"the tests do not pass without mutants, or cannot be collected ({code})")
 

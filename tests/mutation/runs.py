@@ -35,8 +35,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "guard"
 MEMORY = 6 << 30
 CRASHED = 70
-HOUR = 3600
-MOST_TESTS = 150
+MOST_TESTS = 400
 """A mutant that outlives this many of its tests, the most promising ones, is called a survivor."""
 OPTIONS = [
     *("--rootdir", str(ROOT), "-o", "addopts=", "--import-mode=importlib", "--assert=plain", "--capture=sys"),
@@ -45,6 +44,9 @@ OPTIONS = [
     *("-m", "not engine and not runtime and not packaging and not browser"),
 ]
 """`-p no:terminal`: thousands of runs have nothing to say."""
+
+READ_DEFAULTS = "tests/guard/rules/test_defaults.py"
+"""Tests of what modules make on import: they run no line of them."""
 
 Line = tuple[str, int]
 
@@ -58,7 +60,7 @@ class Reach:
     _rarest: dict[str, Mapping[str, int]] = field(default_factory=dict)
 
     def of(self, path: Path, mutant: Mutant, killers: Collection[str] = (), on_import: bool = False) -> list[str]:
-        """Tests that run a line of the mutant; of what a module does on import: any line of the module.
+        """Tests that run a line of the mutant; of what a module does on import: any line of it, or READ_DEFAULTS.
 
         First those that killed its kin, then those that go the rarer way after it, then its module's own; of equal ones
         those first that run a line of the module which few others run.
@@ -70,6 +72,9 @@ class Reach:
                 if name == str(path) and (on_import or line in mutant.lines)
             )
         )
+        if on_import:
+            killers = [test for test in self.seconds if READ_DEFAULTS in test]
+            reached |= set(killers)
         following = self.tests.get((str(path), mutant.lines.stop), set()) & reached
         rarer = following if 2 * len(following) < len(reached) else reached - following
         rarest = self._rarest_line(str(path))
@@ -88,13 +93,17 @@ class Reach:
         return self._rarest[name]
 
 
-def in_child(run: Callable[[], int], limit_s: float) -> int | None:
-    """The exit code of `run` in a forked child; None when it died or needed more of a processor than `limit_s`."""
+def may_take(seconds: float) -> None:
+    """Ends this process when it needs more of a processor from here on: others on the machine do not matter."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def in_child(run: Callable[[], int]) -> int | None:
+    """The exit code of `run` in a forked child; None when it died."""
     sys.stdout.flush()
     pid = os.fork()
     if not pid:
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_PROF, limit_s)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         code = CRASHED
         try:
@@ -168,11 +177,11 @@ class Swapper:
         for path, mutant in self.mutants:
             place = f"{path} {mutant.function}"
             tests = [items[test] for test in self.reach.of(path, mutant, killers[place])]
-            limit = 2 + 3 * sum(self.reach.seconds[item.nodeid] for item in tests)
-            code = in_child(partial(_try, mutant, loaded[str(path), mutant.function], tests, last), limit)
-            if code == 1:
+            seconds = [self.reach.seconds[item.nodeid] for item in tests]
+            code = in_child(partial(_try, mutant, loaded[str(path), mutant.function], tests, seconds, last))
+            if code != 0:
                 killers[place].add(tests[int.from_bytes(last[:])].nodeid)
-            elif code == 0:
+            else:
                 alive.append(f"{path}\t{mutant.name}\n")
         self.target.write_text("".join(alive))
         return True
@@ -190,12 +199,23 @@ def _loaded(paths: Collection[Path]) -> Mapping[tuple[str, str], Sequence[Functi
     return found
 
 
-def _try(mutant: Mutant, functions: Sequence[FunctionType], tests: Sequence[pytest.Item], last: mmap.mmap) -> int:
-    """0 when all tests pass on the mutant; else 1, and `last` holds the place of the one that failed."""
+def _try(
+    mutant: Mutant,
+    functions: Sequence[FunctionType],
+    tests: Sequence[pytest.Item],
+    seconds: Sequence[float],
+    last: mmap.mmap,
+) -> int:
+    """0 when all tests pass on the mutant, else 1; `last` holds the place of the test that ran last.
+
+    A test may take three times its seconds, and two more.
+    """
     _swap(functions, mutant)
-    for place, failure in enumerate(_failures(tests)):
-        if failure:
-            last[:] = place.to_bytes(8)
+    failures = _failures(tests)
+    for place, usual in enumerate(seconds):
+        last[:] = place.to_bytes(8)
+        may_take(2 + 3 * usual)
+        if next(failures):
             return 1
     return 0
 
@@ -221,7 +241,7 @@ def _check_without_mutant(tests: Sequence[pytest.Item]) -> None:
         print(*failures, sep="\n", file=sys.stderr)
         return len(failures) > 0
 
-    if in_child(run, HOUR):
+    if in_child(run):
         raise RuntimeError("tests fail in a forked child without any mutant")
 
 
@@ -275,10 +295,11 @@ def survives_import(path: Path, mutant: Mutant, reach: Reach) -> bool:
     files = list(dict.fromkeys(test.split("::")[0] for test in tests))
 
     def run() -> int:
+        may_take(20 + 3 * sum(reach.seconds[test] for test in tests))
         sys.meta_path.insert(0, plugin)
         return int(pytest.main([*OPTIONS, "-x", *files], plugins=[plugin]))
 
-    return in_child(run, 20 + 3 * sum(reach.seconds[test] for test in tests)) == 0
+    return in_child(run) == 0
 
 
 def quick_hypothesis() -> None:

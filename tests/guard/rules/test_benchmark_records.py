@@ -102,18 +102,23 @@ def test_a_superseded_run_without_the_objectives_is_left_out(folder, judged):
     assert (outcome(record), record["n"]) == (("pass", ["within_margin"]), [400])
 
 
-def test_a_baseline_is_old_after_a_day_and_not_before(folder, judged):
-    before = {"header": dict(DAY_BEFORE), "change": lambda envelope: envelope.update(window=DAY_BEFORE)}
+@pytest.mark.parametrize(("ended", "old"), [("29T04:02:00", False), ("29T04:01:59", True)])
+def test_a_baseline_is_old_after_a_day_and_not_before(folder, judged, ended, old):
+    window = DAY_BEFORE | {"started_at": "2026-11-29T03:59:00Z", "ended_at": f"2026-11-{ended}Z"}
+    before = {"header": dict(window), "change": lambda envelope: envelope.update(window=window)}
     folder.benchmark("baseline", folder.seconds(400, seed=1), **before)
-    assert "stale_baseline" not in judged(LATENCY).get("notes", [])
+    assert ("stale_baseline" in judged(LATENCY).get("notes", [])) == old
 
 
-def test_a_baseline_is_too_old_beyond_seven_days(folder, judged):
-    week_before = {key: value.replace("11-29", "11-23") for key, value in DAY_BEFORE.items()}
-    before = {"header": dict(week_before), "change": lambda envelope: envelope.update(window=week_before)}
+@pytest.mark.parametrize(
+    ("ended", "expected"), [("04:02:00", ("pass", "within_margin")), ("04:01:59", ("unknown", "stale"))]
+)
+def test_a_baseline_is_too_old_beyond_seven_days(folder, judged, ended, expected):
+    window = {"started_at": "2026-11-23T03:59:00Z", "ended_at": f"2026-11-23T{ended}Z"}
+    before = {"header": dict(window), "change": lambda envelope: envelope.update(window=window)}
     folder.benchmark("baseline", folder.seconds(400, seed=1), **before)
     record = judged(LATENCY, "max_age: {benchmark: 30d}\n")
-    assert (outcome(record), "stale_baseline" in record["notes"]) == (("pass", ["within_margin"]), True)
+    assert (record["outcome"], *record["reasons"]) == expected
 
 
 def test_a_baseline_beyond_its_own_limit_is_broken_at_it_is_not(judged):

@@ -336,7 +336,7 @@ def test_the_limit_is_one_and_the_margin(folder):
 
 
 def test_windows_say_how_many_more_of_them_would_settle_it(folder):
-    """As many again at the same spread do."""
+    """The bound is 2.92 · 0.0141 / √3 = 0.0238 around the mean logarithm, the limit 0.0123 away: 3.75 times as many."""
     shares = (1.07, 1.09, 1.10)
     windows(folder, "baseline", [2.0, 2.01, 2.02])
     windows(folder, "candidate", [2.0 * shares[0], 2.01 * shares[1], 2.02 * shares[2]])
@@ -344,7 +344,7 @@ def test_windows_say_how_many_more_of_them_would_settle_it(folder):
     assert outcome(record) == ("unknown", "interval_straddles")
     assert record["detail"].startswith("ratio 1.09 [")
     missing = int(record["needs"].split()[1])
-    assert 2 <= missing <= 30
+    assert missing == 9
     prices = [2.0 + 0.01 * place for place in range(3 + missing)]
     windows(folder, "baseline", prices)
     windows(folder, "candidate", [price * shares[place % 3] for place, price in enumerate(prices)])
@@ -381,3 +381,26 @@ def test_another_version_of_the_tool_is_not_compared(folder, monkeypatch):
     monkeypatch.setattr("pulumi_infercrane.guard.evidence.readers.infercrane.VERSIONS", ("0.1", "0.2"))
     both(folder, change=lambda e: e["files"][0].update(tool_version="0.2"))
     assert outcome(judged(folder)) == ("unknown", "version_mismatch")
+
+
+def test_windows_without_a_group_are_each_others_partners_whenever_they_began(folder):
+    def at(clock, run=None):
+        window = {"started_at": f"2026-11-30T{clock}:00Z", "ended_at": "2026-11-30T04:02:00Z"}
+        return {
+            "header": window | {"duration_s": 120.0},
+            "change": lambda e: e.update({"window": window} | ({"run": run} if run else {})),
+        }
+
+    for role, clock in (("baseline", "03:50"), ("candidate", "03:58")):
+        for ordinal in (1, 2):
+            run = {"group": "g", "ordinal": ordinal, "of": 2}
+            folder.cost(role, 2.0 + ordinal / 100, name=f"{role}-{ordinal}", **at("03:54", run))
+        folder.cost(role, 3.0, name=f"{role}-lone", **at(clock))
+    record = judged(folder)
+    assert (record["method"], record["lo"], record["hi"]) == ("repeated_runs", 1, 1)
+
+
+@pytest.mark.parametrize(("as_of", "expected"), [("00:00:00", "pass"), ("00:00:01", "unknown")])
+def test_prices_are_good_for_thirty_days(folder, as_of, expected):
+    both(folder, header={"price_date": "2026-11-01"})
+    assert judged(folder, as_of=f"2026-12-01T{as_of}Z")["outcome"] == expected
