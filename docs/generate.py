@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pulumi_infercrane.guard.change import FIELDS, NEEDS
+from pulumi_infercrane.guard.admission.change import FIELDS, NEEDS
 from pulumi_infercrane.guard.evidence.readers import find_reader, known_tools
+from pulumi_infercrane.guard.judging.rule import RuleForm
 from pulumi_infercrane.guard.policy import PRODUCTION
-from pulumi_infercrane.guard.rule import RuleForm
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
 from pulumi_infercrane.guard.schemas import names, schema_of
 from pulumi_infercrane.guard.times import format_duration

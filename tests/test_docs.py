@@ -25,7 +25,7 @@ from pulumi_infercrane.stacks.cli import cli
 from pulumi_infercrane.stacks.config import from_file
 from pulumi_infercrane.stacks.project import find_project
 from tests.guard.conftest import Folder
-from tests.guard.traffic import conftest as traffic
+from tests.guard.rollout import conftest as traffic
 from tests.router.conftest import R1, RouterProcess, declared, revision
 from tests.router.export.conftest import table_of
 

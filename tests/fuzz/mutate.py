@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from pulumi_infercrane.guard.evidence import archive
+from pulumi_infercrane.guard.evidence.reading import archive
 from pulumi_infercrane.guard.reasons import Inadmissible
 from tests.fuzz import parcel
 

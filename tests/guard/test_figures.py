@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pulumi_infercrane.guard.rule import Member, Rule, Sides
-from pulumi_infercrane.guard.summaries import Figure, judge_summaries
+from pulumi_infercrane.guard.judging.rule import Member, Rule, Sides
+from pulumi_infercrane.guard.judging.summaries import Figure, judge_summaries
 
 LATENCY = Figure("seconds", lambda member: member.record.value, higher_is_better=False, advice="every request")
 THROUGHPUT = Figure("tokens", lambda member: member.record.value, higher_is_better=True, advice="more runs")

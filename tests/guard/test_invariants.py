@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pulumi_infercrane.guard import EvidenceSet, load_evidence
 from pulumi_infercrane.guard.canonical import rounded
-from pulumi_infercrane.guard.rule import at_most
+from pulumi_infercrane.guard.judging.rule import at_most
 from pulumi_infercrane.guard.statistics import (
     paired_difference,
     paired_ratio,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pulumi_infercrane import guard
 from pulumi_infercrane.guard import errors, evidence, rules
-from pulumi_infercrane.guard.rule import Kind
+from pulumi_infercrane.guard.judging.rule import Kind
 
 
 def run(script, *arguments):

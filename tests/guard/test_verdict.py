@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from pulumi_infercrane.guard.judging.rule import Finding, Rule
 from pulumi_infercrane.guard.reasons import GATES, Problem, gate_rank
-from pulumi_infercrane.guard.rule import Finding, Rule
 from pulumi_infercrane.guard.verdict import Judged, confirmed, in_order_of_weight, verdict_of
 
 CODES = {"pass": "within_margin", "fail": "limit_exceeded", "unknown": "no_evidence", "waived": "waived"}

@@ -12,7 +12,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pulumi_infercrane.guard.canary import canary_step
     from pulumi_infercrane.guard.decision import Decision, bootstrap, decide, rollback
     from pulumi_infercrane.guard.errors import (
         CanonicalError,
@@ -36,9 +35,10 @@ if TYPE_CHECKING:
     from pulumi_infercrane.guard.ledger import Ledger, LedgerEntry
     from pulumi_infercrane.guard.overrides import Override, override, read_override, sign_override
     from pulumi_infercrane.guard.policy import Policy, load_policy
+    from pulumi_infercrane.guard.rollout.canary import canary_step
+    from pulumi_infercrane.guard.rollout.watch import post_promotion
     from pulumi_infercrane.guard.trust.keys import SigningKey, load_key, new_key
     from pulumi_infercrane.guard.trust.signing import sign_file
-    from pulumi_infercrane.guard.watch import post_promotion
 
 __all__ = [
     "CanonicalError",
@@ -81,7 +81,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "canary": ("canary_step",),
     "decision": ("Decision", "bootstrap", "decide", "rollback"),
     "errors": (
         "CanonicalError",
@@ -105,9 +104,10 @@ _HOMES = {
     "ledger": ("Ledger", "LedgerEntry"),
     "overrides": ("Override", "override", "read_override", "sign_override"),
     "policy": ("Policy", "load_policy"),
+    "rollout.canary": ("canary_step",),
+    "rollout.watch": ("post_promotion",),
     "trust.keys": ("SigningKey", "load_key", "new_key"),
     "trust.signing": ("sign_file",),
-    "watch": ("post_promotion",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -9,16 +9,16 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from pulumi_infercrane.guard.admission import Admission, Piece, Question, admit
-from pulumi_infercrane.guard.binding import subjects_in
+from pulumi_infercrane.guard.admission.admit import Admission, Piece, Question, admit
+from pulumi_infercrane.guard.admission.binding import subjects_in
+from pulumi_infercrane.guard.admission.change import changed_fields, classes_of
+from pulumi_infercrane.guard.admission.freshness import usable_until
 from pulumi_infercrane.guard.canonical import canonical_bytes, digest
-from pulumi_infercrane.guard.change import changed_fields, classes_of
 from pulumi_infercrane.guard.errors import GuardError, PolicyError
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet
-from pulumi_infercrane.guard.freshness import usable_until
+from pulumi_infercrane.guard.judging.rule import Member, Rule, unknown
 from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.reasons import way_out
-from pulumi_infercrane.guard.rule import Member, Rule, unknown
 from pulumi_infercrane.guard.rules import find_kind
 from pulumi_infercrane.guard.times import format_time, parse_time
 from pulumi_infercrane.guard.verdict import (

@@ -15,8 +15,8 @@ from pulumi_infercrane.guard import statistics
 from pulumi_infercrane.guard.dealing import can_be_dealt, deal
 from pulumi_infercrane.guard.errors import EvidenceError
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet
+from pulumi_infercrane.guard.judging.rule import Finding, Member, Rule, Settings, Sides
 from pulumi_infercrane.guard.policy import Policy
-from pulumi_infercrane.guard.rule import Finding, Member, Rule, Settings, Sides
 from pulumi_infercrane.guard.rules import find_kind
 from pulumi_infercrane.guard.statistics import Interval
 from pulumi_infercrane.guard.verdict import Judged, Verdict, confirmed, verdict_of

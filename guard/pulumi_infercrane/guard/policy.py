@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from pulumi_infercrane.guard.admission.change import EVERYTHING, NEEDS, kinds_needed
 from pulumi_infercrane.guard.canonical import digest_bytes
-from pulumi_infercrane.guard.change import EVERYTHING, NEEDS, kinds_needed
 from pulumi_infercrane.guard.errors import PolicyError
+from pulumi_infercrane.guard.judging.rule import Rule, RuleForm, Settings
 from pulumi_infercrane.guard.policy_yaml import Node, read_yaml
-from pulumi_infercrane.guard.rollout import Canary, PostPromotion, read_canary, read_post_promotion
-from pulumi_infercrane.guard.rule import Rule, RuleForm, Settings
+from pulumi_infercrane.guard.rollout.plan import Canary, PostPromotion, read_canary, read_post_promotion
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
 from pulumi_infercrane.guard.times import parse_duration, parse_time
 from pulumi_infercrane.guard.trust.store import Trust, read_trust

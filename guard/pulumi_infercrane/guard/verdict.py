@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from pulumi_infercrane.guard.judging.rule import Finding, Rule
 from pulumi_infercrane.guard.policy import Policy, Waiver
 from pulumi_infercrane.guard.reasons import gate_rank
-from pulumi_infercrane.guard.rule import Finding, Rule
 from pulumi_infercrane.guard.statistics import holm
 from pulumi_infercrane.guard.times import parse_time
 

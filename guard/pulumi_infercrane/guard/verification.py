@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pulumi_infercrane.guard.canary import CANARY_STEP, canary_step
 from pulumi_infercrane.guard.decision import Decision, bootstrap, decide, rollback
 from pulumi_infercrane.guard.errors import GuardError
 from pulumi_infercrane.guard.evidence.folder import EvidenceReference, EvidenceSet, load_evidence, reference_folder
@@ -18,7 +17,8 @@ from pulumi_infercrane.guard.evidence.window import LoadedWindow, load_windows, 
 from pulumi_infercrane.guard.ledger import Ledger, LedgerEntry
 from pulumi_infercrane.guard.overrides import override, override_from
 from pulumi_infercrane.guard.policy import Policy
-from pulumi_infercrane.guard.watch import POST_PROMOTION, post_promotion
+from pulumi_infercrane.guard.rollout.canary import CANARY_STEP, canary_step
+from pulumi_infercrane.guard.rollout.watch import POST_PROMOTION, post_promotion
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_infercrane.guard.evidence import archive
+from pulumi_infercrane.guard.evidence.reading import archive
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import MAX_BYTES, MAX_DEPTH, parse, parse_lines
 from pulumi_infercrane.guard.strict_yaml import parse_yaml

@@ -7,7 +7,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.evidence import readers, seal
 from pulumi_infercrane.guard.evidence.envelope import Envelope, parse_envelope
-from pulumi_infercrane.guard.evidence.stated import stated_in
+from pulumi_infercrane.guard.evidence.reading.stated import stated_in
 from pulumi_infercrane.guard.reasons import Inadmissible
 from tests.fuzz.forbidden import Watch
 from tests.fuzz.mutate import input_mutated

@@ -8,7 +8,7 @@ from typing import Any
 from pulumi_infercrane.guard import canary_step, load_policy, read_window
 from tests.fuzz.forbidden import Watch
 from tests.fuzz.target import Target
-from tests.guard.traffic.conftest import NEW, OLD, POLICY, START, minutes, pair
+from tests.guard.rollout.conftest import NEW, OLD, POLICY, START, minutes, pair
 
 BUCKETS = {"edges": [0.1, 0.5], "counts": [20, 9, 1]}
 

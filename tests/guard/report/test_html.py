@@ -5,10 +5,10 @@ from html.parser import HTMLParser
 import pytest
 
 from pulumi_infercrane.guard.evidence.records import Answer, Cost, Quality
+from pulumi_infercrane.guard.judging.rule import Member, Sides
 from pulumi_infercrane.guard.report._forest import margin_used
 from pulumi_infercrane.guard.report.html import render
 from pulumi_infercrane.guard.report.plots import cost, quality
-from pulumi_infercrane.guard.rule import Member, Sides
 
 VOID = {"meta", "br", "wbr"}
 

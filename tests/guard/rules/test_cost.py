@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from pulumi_infercrane.guard import load_evidence
-from pulumi_infercrane.guard.rule import Member, Settings
+from pulumi_infercrane.guard.judging.rule import Member, Settings
 from pulumi_infercrane.guard.rules.cost import KIND
 from pulumi_infercrane.guard.times import format_time
 

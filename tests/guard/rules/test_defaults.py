@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from pulumi_infercrane.guard.rule import RuleForm
+from pulumi_infercrane.guard.judging.rule import RuleForm
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
 
 DAYS = timedelta(days=1)

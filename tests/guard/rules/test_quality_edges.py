@@ -7,7 +7,7 @@ import pytest
 from pulumi_infercrane.guard import statistics
 from pulumi_infercrane.guard.evidence.readers.infercrane import quality as quality_reader
 from pulumi_infercrane.guard.evidence.records import Score
-from pulumi_infercrane.guard.rule import Rule
+from pulumi_infercrane.guard.judging.rule import Rule
 from pulumi_infercrane.guard.rules.quality import KIND, _from_difference
 from tests.guard.rules.answering import MEAN, both, changed, judged, mean_of, scores, unpaired
 

@@ -9,13 +9,14 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from docs.generate import DOCS, schemas
-from pulumi_infercrane.guard import Ledger, bootstrap, load_policy, policy, rollback, rollout
-from pulumi_infercrane.guard.change import NEEDS
+from pulumi_infercrane.guard import Ledger, bootstrap, load_policy, policy, rollback
+from pulumi_infercrane.guard.admission.change import NEEDS
 from pulumi_infercrane.guard.evidence import window
+from pulumi_infercrane.guard.rollout import plan as rollout
 from pulumi_infercrane.guard.rules import known_kinds
 from pulumi_infercrane.guard.schemas import names, schema_of
 from pulumi_infercrane.guard.trust import store
-from tests.guard.traffic import conftest as traffic
+from tests.guard.rollout import conftest as traffic
 
 WORKLOAD = "sha256:" + "a" * 64
 HEADER = {

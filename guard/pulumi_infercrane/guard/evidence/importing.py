@@ -15,8 +15,8 @@ from pulumi_infercrane.guard.evidence.envelope import SCHEMA, parse_envelope
 from pulumi_infercrane.guard.evidence.folder import SUFFIX
 from pulumi_infercrane.guard.evidence.identity import revision_digest, seal
 from pulumi_infercrane.guard.evidence.readers import find_reader, known_tools, reader_for
+from pulumi_infercrane.guard.evidence.reading.stated import Stated, stated_in
 from pulumi_infercrane.guard.evidence.records import Record
-from pulumi_infercrane.guard.evidence.stated import Stated, stated_in
 from pulumi_infercrane.guard.evidence.writing import file_entry, write_envelope
 from pulumi_infercrane.guard.reasons import Inadmissible, Problem, gate_rank
 from pulumi_infercrane.guard.strict_json import MAX_BYTES

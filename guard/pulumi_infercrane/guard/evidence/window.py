@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from pulumi_infercrane.guard.canonical import digest_bytes
 from pulumi_infercrane.guard.errors import EvidenceError
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, number
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number
 from pulumi_infercrane.guard.evidence.records import Benchmark, Column, Requests
 from pulumi_infercrane.guard.reasons import Inadmissible, Problem
 from pulumi_infercrane.guard.strict_json import parse

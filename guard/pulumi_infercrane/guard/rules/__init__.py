@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from pulumi_infercrane.guard.rule import Kind
+from pulumi_infercrane.guard.judging.rule import Kind
 
 
 @cache

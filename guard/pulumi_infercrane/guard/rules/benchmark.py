@@ -4,13 +4,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from pulumi_infercrane.guard import throughput
-from pulumi_infercrane.guard.comparability import load_problem, version_problem
 from pulumi_infercrane.guard.evidence.records import Requests
-from pulumi_infercrane.guard.latency import Quantile, judge_quantile
-from pulumi_infercrane.guard.proportions import Count, Counting, count, failures, judge_difference, judge_share
+from pulumi_infercrane.guard.judging import throughput
+from pulumi_infercrane.guard.judging.comparability import load_problem, version_problem
+from pulumi_infercrane.guard.judging.latency import Quantile, judge_quantile
+from pulumi_infercrane.guard.judging.proportions import Count, Counting, count, failures, judge_difference, judge_share
+from pulumi_infercrane.guard.judging.rule import (
+    Finding,
+    Kind,
+    Member,
+    Rule,
+    RuleForm,
+    Settings,
+    Sides,
+    too_short,
+    unknown,
+)
 from pulumi_infercrane.guard.reasons import Problem
-from pulumi_infercrane.guard.rule import Finding, Kind, Member, Rule, RuleForm, Settings, Sides, too_short, unknown
 from pulumi_infercrane.guard.statistics import lower_bound
 
 SAME_DAY = timedelta(hours=24)

@@ -11,10 +11,9 @@ from datetime import datetime, timedelta
 
 from pulumi_infercrane.guard import statistics
 from pulumi_infercrane.guard.canonical import rounded
-from pulumi_infercrane.guard.comparability import scenario_problem, version_problem
-from pulumi_infercrane.guard.events import Drill, judge_drill
-from pulumi_infercrane.guard.reasons import Problem
-from pulumi_infercrane.guard.rule import (
+from pulumi_infercrane.guard.judging.comparability import scenario_problem, version_problem
+from pulumi_infercrane.guard.judging.events import Drill, judge_drill
+from pulumi_infercrane.guard.judging.rule import (
     Finding,
     Kind,
     Member,
@@ -26,7 +25,8 @@ from pulumi_infercrane.guard.rule import (
     too_short,
     unknown,
 )
-from pulumi_infercrane.guard.summaries import judge_repeats
+from pulumi_infercrane.guard.judging.summaries import judge_repeats
+from pulumi_infercrane.guard.reasons import Problem
 from pulumi_infercrane.guard.times import parse_date
 
 PRICE_MAX_AGE = timedelta(days=30)

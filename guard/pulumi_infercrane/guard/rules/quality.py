@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from pulumi_infercrane.guard import pairing, statistics
-from pulumi_infercrane.guard.comparability import version_problem
-from pulumi_infercrane.guard.pairing import SCORE, Measure, Pair
-from pulumi_infercrane.guard.pairs import judge_pairs, too_few_pairs
-from pulumi_infercrane.guard.reasons import Problem
-from pulumi_infercrane.guard.rule import (
+from pulumi_infercrane.guard import statistics
+from pulumi_infercrane.guard.judging import pairing
+from pulumi_infercrane.guard.judging.comparability import version_problem
+from pulumi_infercrane.guard.judging.pairing import SCORE, Measure, Pair
+from pulumi_infercrane.guard.judging.pairs import judge_pairs, too_few_pairs
+from pulumi_infercrane.guard.judging.rule import (
     Finding,
     Kind,
     Measured,
@@ -34,6 +34,7 @@ from pulumi_infercrane.guard.rule import (
     scaled,
     unknown,
 )
+from pulumi_infercrane.guard.reasons import Problem
 
 MEAN = "mean"
 

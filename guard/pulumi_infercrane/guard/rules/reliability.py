@@ -4,9 +4,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pulumi_infercrane.guard.events import Counting, Drill, judge_drill, judge_events, needs_soak
-from pulumi_infercrane.guard.proportions import Count, failures, judge_share
-from pulumi_infercrane.guard.rule import Finding, Kind, Member, Rule, RuleForm, Settings, Sides, too_short, unknown
+from pulumi_infercrane.guard.judging.events import Counting, Drill, judge_drill, judge_events, needs_soak
+from pulumi_infercrane.guard.judging.proportions import Count, failures, judge_share
+from pulumi_infercrane.guard.judging.rule import (
+    Finding,
+    Kind,
+    Member,
+    Rule,
+    RuleForm,
+    Settings,
+    Sides,
+    too_short,
+    unknown,
+)
 from pulumi_infercrane.guard.statistics import quantile
 
 COLD_START_QUANTILE = 0.95

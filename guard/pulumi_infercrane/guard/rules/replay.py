@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from pulumi_infercrane.guard import statistics
-from pulumi_infercrane.guard.comparability import scenario_problem, version_problem
 from pulumi_infercrane.guard.evidence.records import Replayed
-from pulumi_infercrane.guard.pairs import judge_band, judge_pairs, judge_ratio, too_few_pairs
-from pulumi_infercrane.guard.proportions import judge_counted
-from pulumi_infercrane.guard.reasons import Problem
-from pulumi_infercrane.guard.rule import (
+from pulumi_infercrane.guard.judging.comparability import scenario_problem, version_problem
+from pulumi_infercrane.guard.judging.pairs import judge_band, judge_pairs, judge_ratio, too_few_pairs
+from pulumi_infercrane.guard.judging.proportions import judge_counted
+from pulumi_infercrane.guard.judging.rule import (
     Finding,
     Kind,
     Member,
@@ -29,6 +28,7 @@ from pulumi_infercrane.guard.rule import (
     too_short,
     unknown,
 )
+from pulumi_infercrane.guard.reasons import Problem
 
 COVERAGE = 0.95
 """Share of the planned requests that must be there, and answered by the baseline."""

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pulumi_infercrane.guard.evidence.readers.aiperf import stated
-from pulumi_infercrane.guard.evidence.stated import Stated
+from pulumi_infercrane.guard.evidence.reading.stated import Stated
 
 TOOL = ("aiperf", "0.13.0")
 

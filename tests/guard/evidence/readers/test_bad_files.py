@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from pulumi_infercrane.guard.evidence import readers, seal
 from pulumi_infercrane.guard.evidence.envelope import Envelope, parse_envelope
 from pulumi_infercrane.guard.evidence.readers import reader_for
+from pulumi_infercrane.guard.judging.rule import Member, Rule, Settings, Sides
 from pulumi_infercrane.guard.reasons import Inadmissible
-from pulumi_infercrane.guard.rule import Member, Rule, Settings, Sides
 from pulumi_infercrane.guard.rules import find_kind
 
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from pulumi_infercrane.guard.evidence.readers.guidellm import stated
-from pulumi_infercrane.guard.evidence.stated import Stated
+from pulumi_infercrane.guard.evidence.reading.stated import Stated
 
 VERSIONS = ["0.5.4", "0.6.1", "0.8.1"]
 

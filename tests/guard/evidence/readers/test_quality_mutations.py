@@ -12,7 +12,7 @@ from pulumi_infercrane.guard.evidence import record_lines
 from pulumi_infercrane.guard.evidence.envelope import parse_envelope
 from pulumi_infercrane.guard.evidence.identity import seal
 from pulumi_infercrane.guard.evidence.readers import find_reader
-from pulumi_infercrane.guard.evidence.stated import stated_in
+from pulumi_infercrane.guard.evidence.reading.stated import stated_in
 from pulumi_infercrane.guard.reasons import Inadmissible
 
 ANYTHING = [None, True, 0, -1, 2**60, 1.5, "", "x", "\ud800", [], {}, [1], ["a"], {"a": 1}, [None], [{}]]

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pulumi_infercrane.guard.evidence.readers.vllm_bench import stated
-from pulumi_infercrane.guard.evidence.stated import Stated
+from pulumi_infercrane.guard.evidence.reading.stated import Stated
 
 TOOL = ("vllm-bench", "0.33.0")
 

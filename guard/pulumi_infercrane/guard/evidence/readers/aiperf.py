@@ -9,17 +9,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import check_latency, checked, schedule_delay, token_doubt
-from pulumi_infercrane.guard.evidence.documents import check_kind, child, parse_object
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, number_or_null
-from pulumi_infercrane.guard.evidence.hints import check_model, check_version, check_workload
-from pulumi_infercrane.guard.evidence.metric_blocks import block_count, block_latency, block_value, seconds
-from pulumi_infercrane.guard.evidence.moments import check_zoneless
 from pulumi_infercrane.guard.evidence.readers import major_minor
+from pulumi_infercrane.guard.evidence.reading.checks import check_latency, checked, schedule_delay, token_doubt
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind, child, parse_object
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number, number_or_null
+from pulumi_infercrane.guard.evidence.reading.hints import check_model, check_version, check_workload
+from pulumi_infercrane.guard.evidence.reading.metric_blocks import block_count, block_latency, block_value, seconds
+from pulumi_infercrane.guard.evidence.reading.moments import check_zoneless
+from pulumi_infercrane.guard.evidence.reading.rows import Rows
+from pulumi_infercrane.guard.evidence.reading.stated import Stated
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency
-from pulumi_infercrane.guard.evidence.rows import Rows
-from pulumi_infercrane.guard.evidence.stated import Stated
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse, parse_lines
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import checked
-from pulumi_infercrane.guard.evidence.documents import check_kind
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, number, optional_number
-from pulumi_infercrane.guard.evidence.hints import check_workload
-from pulumi_infercrane.guard.evidence.load_runs import check_parts
+from pulumi_infercrane.guard.evidence.reading.checks import checked
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, number, optional_number
+from pulumi_infercrane.guard.evidence.reading.hints import check_workload
+from pulumi_infercrane.guard.evidence.reading.load_runs import check_parts
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Record
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse

@@ -9,16 +9,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import check_total, checked, schedule_delay
-from pulumi_infercrane.guard.evidence.documents import check_kind, child, parse_object, selected
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, number_or_null
-from pulumi_infercrane.guard.evidence.hints import check_model, check_revision, check_version, check_workload
-from pulumi_infercrane.guard.evidence.moments import check_times
 from pulumi_infercrane.guard.evidence.readers import major_minor
+from pulumi_infercrane.guard.evidence.reading.checks import check_total, checked, schedule_delay
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind, child, parse_object, selected
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number, number_or_null
+from pulumi_infercrane.guard.evidence.reading.hints import check_model, check_revision, check_version, check_workload
+from pulumi_infercrane.guard.evidence.reading.moments import check_times
+from pulumi_infercrane.guard.evidence.reading.rows import Rows, tpot
+from pulumi_infercrane.guard.evidence.reading.stated import Stated, from_epoch
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Requests
-from pulumi_infercrane.guard.evidence.rows import Rows, tpot
-from pulumi_infercrane.guard.evidence.stated import Stated, from_epoch
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.statistics import quantile
 from pulumi_infercrane.guard.strict_json import parse

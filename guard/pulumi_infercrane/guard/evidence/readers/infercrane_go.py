@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, optional_number
-from pulumi_infercrane.guard.evidence.moments import check_times
-from pulumi_infercrane.guard.evidence.records import Answer, Benchmark, Latency, Quality, Record, Score
-from pulumi_infercrane.guard.evidence.scored import (
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number, optional_number
+from pulumi_infercrane.guard.evidence.reading.moments import check_times
+from pulumi_infercrane.guard.evidence.reading.scored import (
     check_version,
     chosen,
     identity,
@@ -25,7 +24,8 @@ from pulumi_infercrane.guard.evidence.scored import (
     selection,
     share,
 )
-from pulumi_infercrane.guard.evidence.stated import Stated, from_iso
+from pulumi_infercrane.guard.evidence.reading.stated import Stated, from_iso
+from pulumi_infercrane.guard.evidence.records import Answer, Benchmark, Latency, Quality, Record, Score
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
 

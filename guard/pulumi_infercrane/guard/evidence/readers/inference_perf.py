@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import checked, schedule_delay
-from pulumi_infercrane.guard.evidence.documents import check_kind
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, optional_number
-from pulumi_infercrane.guard.evidence.hints import check_workload
-from pulumi_infercrane.guard.evidence.load_runs import (
+from pulumi_infercrane.guard.evidence.reading.checks import checked, schedule_delay
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number, optional_number
+from pulumi_infercrane.guard.evidence.reading.hints import check_workload
+from pulumi_infercrane.guard.evidence.reading.load_runs import (
     check_parts,
     reliability_of,
     share_of,

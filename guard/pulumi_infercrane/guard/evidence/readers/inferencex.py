@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import checked
-from pulumi_infercrane.guard.evidence.documents import check_kind, parse_object
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import count, number, optional_number
-from pulumi_infercrane.guard.evidence.flat_latencies import flat_latencies
-from pulumi_infercrane.guard.evidence.hints import check_model, check_workload
+from pulumi_infercrane.guard.evidence.reading.checks import checked
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind, parse_object
+from pulumi_infercrane.guard.evidence.reading.fields import count, number, optional_number
+from pulumi_infercrane.guard.evidence.reading.flat_latencies import flat_latencies
+from pulumi_infercrane.guard.evidence.reading.hints import check_model, check_workload
 from pulumi_infercrane.guard.evidence.records import Benchmark
 from pulumi_infercrane.guard.reasons import Inadmissible
 

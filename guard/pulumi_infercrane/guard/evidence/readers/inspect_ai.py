@@ -7,12 +7,11 @@ several epochs of one sample are averaged before pairing, or repeats would count
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.archive import members
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field
-from pulumi_infercrane.guard.evidence.moments import check_times
-from pulumi_infercrane.guard.evidence.records import Answer, Quality, Score
-from pulumi_infercrane.guard.evidence.scored import (
+from pulumi_infercrane.guard.evidence.reading.archive import members
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field
+from pulumi_infercrane.guard.evidence.reading.moments import check_times
+from pulumi_infercrane.guard.evidence.reading.scored import (
     averaged,
     check_version,
     chosen,
@@ -23,7 +22,8 @@ from pulumi_infercrane.guard.evidence.scored import (
     share,
     text_digest,
 )
-from pulumi_infercrane.guard.evidence.stated import Stated, from_iso
+from pulumi_infercrane.guard.evidence.reading.stated import Stated, from_iso
+from pulumi_infercrane.guard.evidence.records import Answer, Quality, Score
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
 

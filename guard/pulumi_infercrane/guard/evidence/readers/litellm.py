@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.documents import check_kind
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, number, optional_count
-from pulumi_infercrane.guard.evidence.load_runs import reliability_of
-from pulumi_infercrane.guard.evidence.moments import from_text
-from pulumi_infercrane.guard.evidence.prices import stated_price
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind
+from pulumi_infercrane.guard.evidence.reading.fields import bad, number, optional_count
+from pulumi_infercrane.guard.evidence.reading.load_runs import reliability_of
+from pulumi_infercrane.guard.evidence.reading.moments import from_text
+from pulumi_infercrane.guard.evidence.reading.prices import stated_price
+from pulumi_infercrane.guard.evidence.reading.request_log import RequestLog
 from pulumi_infercrane.guard.evidence.records import Cost, Record
-from pulumi_infercrane.guard.evidence.request_log import RequestLog
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse, parse_lines
 

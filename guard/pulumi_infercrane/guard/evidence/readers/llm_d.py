@@ -7,19 +7,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import checked
-from pulumi_infercrane.guard.evidence.documents import check_kind
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import count, field, number, optional_count, optional_number
-from pulumi_infercrane.guard.evidence.hints import check_workload
-from pulumi_infercrane.guard.evidence.load_runs import (
+from pulumi_infercrane.guard.evidence.reading.checks import checked
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind
+from pulumi_infercrane.guard.evidence.reading.fields import count, field, number, optional_count, optional_number
+from pulumi_infercrane.guard.evidence.reading.hints import check_workload
+from pulumi_infercrane.guard.evidence.reading.load_runs import (
     check_parts,
     reliability_of,
     share_of,
     token_time_doubt,
     without_token_times,
 )
-from pulumi_infercrane.guard.evidence.moments import check_window, from_text
+from pulumi_infercrane.guard.evidence.reading.moments import check_window, from_text
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Record
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_yaml import parse_yaml

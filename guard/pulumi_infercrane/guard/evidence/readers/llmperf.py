@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import checked
-from pulumi_infercrane.guard.evidence.documents import check_kind, parse_object
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, optional_number
-from pulumi_infercrane.guard.evidence.hints import check_model, check_workload
-from pulumi_infercrane.guard.evidence.load_runs import check_parts, share_of
-from pulumi_infercrane.guard.evidence.moments import check_window, from_epoch
+from pulumi_infercrane.guard.evidence.reading.checks import checked
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind, parse_object
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number, optional_number
+from pulumi_infercrane.guard.evidence.reading.hints import check_model, check_workload
+from pulumi_infercrane.guard.evidence.reading.load_runs import check_parts, share_of
+from pulumi_infercrane.guard.evidence.reading.moments import check_window, from_epoch
+from pulumi_infercrane.guard.evidence.reading.rows import Rows, tpot
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Record
-from pulumi_infercrane.guard.evidence.rows import Rows, tpot
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
 

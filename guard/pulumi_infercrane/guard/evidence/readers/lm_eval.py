@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, optional_count
-from pulumi_infercrane.guard.evidence.moments import check_times
-from pulumi_infercrane.guard.evidence.records import Answer, Quality, Score
-from pulumi_infercrane.guard.evidence.scored import (
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, optional_count
+from pulumi_infercrane.guard.evidence.reading.moments import check_times
+from pulumi_infercrane.guard.evidence.reading.scored import (
     check_version,
     chosen,
     identity,
@@ -23,7 +22,8 @@ from pulumi_infercrane.guard.evidence.scored import (
     share,
     text_digest,
 )
-from pulumi_infercrane.guard.evidence.stated import Stated, from_epoch
+from pulumi_infercrane.guard.evidence.reading.stated import Stated, from_epoch
+from pulumi_infercrane.guard.evidence.records import Answer, Quality, Score
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse, parse_lines
 

@@ -9,12 +9,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import checked
-from pulumi_infercrane.guard.evidence.documents import check_kind, named
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, number
-from pulumi_infercrane.guard.evidence.load_runs import reliability_of
-from pulumi_infercrane.guard.evidence.moments import check_window, from_epoch
+from pulumi_infercrane.guard.evidence.reading.checks import checked
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind, named
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number
+from pulumi_infercrane.guard.evidence.reading.load_runs import reliability_of
+from pulumi_infercrane.guard.evidence.reading.moments import check_window, from_epoch
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Record
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.documents import check_kind, named
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, field, number, optional_number
-from pulumi_infercrane.guard.evidence.load_runs import ROUNDED_SHARE
-from pulumi_infercrane.guard.evidence.moments import check_window, from_text
-from pulumi_infercrane.guard.evidence.prices import stated_price, with_tokens
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind, named
+from pulumi_infercrane.guard.evidence.reading.fields import bad, field, number, optional_number
+from pulumi_infercrane.guard.evidence.reading.load_runs import ROUNDED_SHARE
+from pulumi_infercrane.guard.evidence.reading.moments import check_window, from_text
+from pulumi_infercrane.guard.evidence.reading.prices import stated_price, with_tokens
 from pulumi_infercrane.guard.evidence.records import Cost, Record
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse

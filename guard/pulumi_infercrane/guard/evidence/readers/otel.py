@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.documents import check_kind
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import MAX_EXACT, bad
-from pulumi_infercrane.guard.evidence.load_runs import reliability_of
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind
+from pulumi_infercrane.guard.evidence.reading.fields import MAX_EXACT, bad
+from pulumi_infercrane.guard.evidence.reading.load_runs import reliability_of
+from pulumi_infercrane.guard.evidence.reading.request_log import RequestLog
 from pulumi_infercrane.guard.evidence.records import Record
-from pulumi_infercrane.guard.evidence.request_log import RequestLog
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse_lines
 

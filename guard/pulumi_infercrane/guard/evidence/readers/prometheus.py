@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.documents import check_kind
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import MAX_EXACT, bad, field
-from pulumi_infercrane.guard.evidence.moments import check_window, from_epoch
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind
+from pulumi_infercrane.guard.evidence.reading.fields import MAX_EXACT, bad, field
+from pulumi_infercrane.guard.evidence.reading.moments import check_window, from_epoch
 from pulumi_infercrane.guard.evidence.records import Cost, Record
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse

@@ -9,10 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field
-from pulumi_infercrane.guard.evidence.moments import check_times
-from pulumi_infercrane.guard.evidence.records import Answer, Quality
-from pulumi_infercrane.guard.evidence.scored import (
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field
+from pulumi_infercrane.guard.evidence.reading.moments import check_times
+from pulumi_infercrane.guard.evidence.reading.scored import (
     check_version,
     chosen,
     identity,
@@ -21,7 +20,8 @@ from pulumi_infercrane.guard.evidence.scored import (
     selection,
     text_digest,
 )
-from pulumi_infercrane.guard.evidence.stated import Stated, from_iso
+from pulumi_infercrane.guard.evidence.reading.stated import Stated, from_iso
+from pulumi_infercrane.guard.evidence.records import Answer, Quality
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.guard.times import format_time, parse_time

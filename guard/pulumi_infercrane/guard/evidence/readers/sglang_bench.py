@@ -8,14 +8,22 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import checked, token_doubt
-from pulumi_infercrane.guard.evidence.documents import check_kind, check_layout, selected
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, number_or_null, numbers, optional_count
-from pulumi_infercrane.guard.evidence.flat_latencies import flat_latencies
-from pulumi_infercrane.guard.evidence.hints import check_model, check_revision, check_workload
+from pulumi_infercrane.guard.evidence.reading.checks import checked, token_doubt
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind, check_layout, selected
+from pulumi_infercrane.guard.evidence.reading.fields import (
+    bad,
+    count,
+    field,
+    number,
+    number_or_null,
+    numbers,
+    optional_count,
+)
+from pulumi_infercrane.guard.evidence.reading.flat_latencies import flat_latencies
+from pulumi_infercrane.guard.evidence.reading.hints import check_model, check_revision, check_workload
+from pulumi_infercrane.guard.evidence.reading.rows import Rows, tpot
 from pulumi_infercrane.guard.evidence.records import Benchmark, Requests
-from pulumi_infercrane.guard.evidence.rows import Rows, tpot
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse_lines
 

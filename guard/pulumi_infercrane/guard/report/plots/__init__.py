@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet
-from pulumi_infercrane.guard.rule import Member, Sides
+from pulumi_infercrane.guard.judging.rule import Member, Sides
 
 
 def plots(record: Mapping[str, Any], evidence: EvidenceSet) -> Iterator[str]:

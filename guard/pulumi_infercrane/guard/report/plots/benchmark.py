@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_infercrane.guard.latency import pooled_seconds
+from pulumi_infercrane.guard.judging.latency import pooled_seconds
+from pulumi_infercrane.guard.judging.rule import Sides
 from pulumi_infercrane.guard.report._common import NOTHING
 from pulumi_infercrane.guard.report._elements import (
     ACTIVE,
@@ -23,7 +24,6 @@ from pulumi_infercrane.guard.report._elements import (
     table,
     text,
 )
-from pulumi_infercrane.guard.rule import Sides
 from pulumi_infercrane.guard.statistics import Interval, quantile, quantile_interval
 
 HEIGHT, POINTS, TICKS = 280, 160, 5

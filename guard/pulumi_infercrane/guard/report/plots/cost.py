@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pulumi_infercrane.guard.judging.rule import Member, Sides
 from pulumi_infercrane.guard.report._elements import box, drawing, figure, label, table, text
-from pulumi_infercrane.guard.rule import Member, Sides
 
 HEIGHT = 96
 _SAID = "Price of a million output tokens over the measured window, idle time as the price source counts it."

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pulumi_infercrane.guard.judging.rule import Member, Sides
 from pulumi_infercrane.guard.report._common import rows
 from pulumi_infercrane.guard.report._elements import box, drawing, figure, keys, label, outcome, text
-from pulumi_infercrane.guard.rule import Member, Sides
 
 HEIGHT = 44
 _SCORED = re.compile(r"quality\.([\w-]+)(?:\.(?!invalid$|truncated$)[\w-]+)?")

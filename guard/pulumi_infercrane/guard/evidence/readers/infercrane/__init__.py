@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
-from pulumi_infercrane.guard.evidence.fields import count, field, number
+from pulumi_infercrane.guard.evidence.reading.fields import count, field, number
+from pulumi_infercrane.guard.evidence.reading.stated import Stated
 from pulumi_infercrane.guard.evidence.records import Record
-from pulumi_infercrane.guard.evidence.stated import Stated
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse_lines
 from pulumi_infercrane.guard.times import parse_time

@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from dataclasses import field as with_default
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.checks import check_sums
-from pulumi_infercrane.guard.evidence.fields import MAX_EXACT, bad, field, number, optional_count, optional_number
+from pulumi_infercrane.guard.evidence.reading.checks import check_sums
+from pulumi_infercrane.guard.evidence.reading.fields import (
+    MAX_EXACT,
+    bad,
+    field,
+    number,
+    optional_count,
+    optional_number,
+)
+from pulumi_infercrane.guard.evidence.reading.rows import FIGURES, Rows, mean
 from pulumi_infercrane.guard.evidence.records import Benchmark
-from pulumi_infercrane.guard.evidence.rows import FIGURES, Rows, mean
 from pulumi_infercrane.guard.reasons import Inadmissible
 
 _LATENCIES, _COUNTS = FIGURES[:3], FIGURES[3:]

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, optional_count
 from pulumi_infercrane.guard.evidence.readers.infercrane import duration_s
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number, optional_count
 from pulumi_infercrane.guard.evidence.records import Cost
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.times import parse_date

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.fields import bad, field, number
+from pulumi_infercrane.guard.evidence.reading.fields import bad, field, number
 from pulumi_infercrane.guard.evidence.records import Answer, Quality
 from pulumi_infercrane.guard.reasons import Inadmissible
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_infercrane.guard.evidence.fields import bad, count, field, number, optional_count, optional_number
 from pulumi_infercrane.guard.evidence.readers.infercrane import TOLERATED_CLOCK_S, duration_s, window_s
+from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number, optional_count, optional_number
 from pulumi_infercrane.guard.evidence.records import Reliability
 from pulumi_infercrane.guard.reasons import Inadmissible
 

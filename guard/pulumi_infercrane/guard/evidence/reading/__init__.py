@@ -1,0 +1,1 @@
+"""What readers of tools' files have in common."""

@@ -1,0 +1,1 @@
+"""Taking over in steps and being watched afterwards: decisions on what a router counted."""
