@@ -174,6 +174,7 @@ def test_an_error_makes_a_failed_request_and_only_its_status_is_kept(read, docum
         ({"completed": 59}, "counters_disagree"),
         ({"latencies": [0.1] * 59 + [0.0]}, "counters_disagree"),
         ({"latencies": [0.2] * 60}, "inconsistent"),
+        ({"num_prompts": 2**50}, "counters_disagree"),  # and no memory is asked for by what a file says
         ({"duration": 0}, "bad_value"),
         ({"request_rate": 0}, "bad_value"),
         ({"request_rate": None}, "schema_unknown"),
@@ -182,6 +183,11 @@ def test_an_error_makes_a_failed_request_and_only_its_status_is_kept(read, docum
 )
 def test_what_cannot_be_true_together_is_refused(read, document, changes, code):
     assert read(*TOOL, primary=document("vllm-bench", "ok.json", **changes)).problem.code == code
+
+
+def test_requests_without_their_outcome_are_refused(read, document):
+    item = read(*TOOL, primary=document("vllm-bench", "detailed.json", errors=[""] * 11))
+    assert str(item.problem) == "counters_disagree: errors has 11 values, others have 12"
 
 
 def test_a_wrong_median_is_found_in_the_requests(read, document):

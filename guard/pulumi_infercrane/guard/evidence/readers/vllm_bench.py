@@ -168,7 +168,8 @@ def _requests(document: Mapping[str, Any]) -> tuple[Requests | None, dict[str, i
     if "ttfts" not in document and "latencies" not in document:
         return None, {}
     rows = Rows()
-    for row, error in zip(_rows(document), _errors(document), strict=False):
+    measured = _rows(document)
+    for row, error in zip(measured, _errors(document, len(measured)), strict=True):
         if error or row[2] == 0:
             rows.fail(_class(error))
         else:
@@ -202,10 +203,11 @@ def _gaps(document: Mapping[str, Any], length: int) -> list[list[float]]:
     return [numbers({"itls": one}, "itls", f"itls[{index}]") for index, one in enumerate(gaps)]
 
 
-def _errors(document: Mapping[str, Any]) -> list[Any]:
-    if "errors" in document:
-        return field(document, "errors", list, "")
-    return [""] * count(document, "num_prompts", "")
+def _errors(document: Mapping[str, Any], length: int) -> list[Any]:
+    errors = field(document, "errors", list, "") if "errors" in document else [""] * length
+    if len(errors) != length:
+        raise Inadmissible("counters_disagree", f"errors has {len(errors)} values, others have {length}")
+    return errors
 
 
 def _class(error: Any) -> str:
