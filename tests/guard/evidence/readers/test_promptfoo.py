@@ -117,6 +117,12 @@ def test_a_wrong_result_is_refused(read, edit, code):
     assert read(edit).problem.code == code
 
 
+def test_a_result_without_prompts_is_refused_whatever_was_selected(read):
+    empty = {"edit": lambda results: results.update(prompts=[], results=[])}
+    for select in ({}, {"provider": "candidate"}, {"prompt": 0}):
+        assert read(**empty, select=select).problem.code == "no_scores"
+
+
 def test_an_answer_that_is_no_text_is_told_apart_by_its_json(read):
     structured = read(lambda results: row(results, 0)["response"].update(output={"city": "Bern"})).record
     assert not structured.answers["0"].empty

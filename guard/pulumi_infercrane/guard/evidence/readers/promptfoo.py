@@ -91,6 +91,8 @@ def _document(data: bytes) -> Mapping[str, Any]:
 def _column(columns: Sequence[Mapping[str, Any]], envelope: Envelope) -> int:
     select = selection(envelope, "prompt", "provider")
     labels = [field(column, "provider", str, "results.prompts") for column in columns]
+    if not labels:
+        raise Inadmissible("no_scores", "there is no prompt in results.prompts")
     by_name = [str(index) for index, label in enumerate(labels) if label == select.get("provider", label)]
     if not by_name:
         raise bad("select.provider", f"{select['provider']!r} is not among {', '.join(sorted(set(labels)))}")
