@@ -139,10 +139,11 @@ async def start_router(tmp_path: Path) -> AsyncIterator[StartRouter]:
         limits: Any = None,
         record: Any = None,
         require_keys: bool = False,
+        access_log: str = "",
         **timers: float,
     ) -> Running:
         settings = Settings(ListenAddress("127.0.0.1", 0), tmp_path / "c", tmp_path, timers=replace(TIMERS, **timers))
-        settings = replace(settings, record=record, require_keys=require_keys)
+        settings = replace(settings, record=record, require_keys=require_keys, access_log=access_log)
         if limits is not None:
             settings = replace(settings, limits=limits)
         loop = asyncio.get_running_loop()
@@ -164,6 +165,8 @@ async def _stop(server: asyncio.Server, parts: Router, sweeping: asyncio.Task[No
     parts.relay.cut()
     if parts.relay.recorder is not None:
         parts.relay.recorder.close()
+    if parts.relay.telemetry is not None:
+        parts.relay.telemetry.close()
     for pool in parts.relay.compiler.pools:
         pool.retire()
     await asyncio.sleep(0.01)

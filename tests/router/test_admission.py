@@ -344,8 +344,8 @@ async def test_waiting_counts_as_time_to_the_first_token(asking: Asking, upstrea
     await asking.queue(stream=True)
     await asyncio.sleep(0.1)
     gate.set()
-    await eventually(lambda: asking.router.traffic().ttft_count == 1)
-    assert asking.router.traffic().ttft_seconds >= 0.1
+    await eventually(lambda: asking.router.traffic().ttft.count == 1)
+    assert asking.router.traffic().ttft.sum >= 0.1
     queue = asking.router.parts.relay.admission.queues["chat"]
     assert queue.waited_seconds >= 0.1
     assert queue.waited_count == 1

@@ -200,7 +200,7 @@ class Ticket:
         self._queue = queue
         self._left = False
 
-    def wait(self, admitted: Callable[[Bound, float], None], refused: Callable[[RequestRefused, bytes], None]) -> None:
+    def wait(self, admitted: Callable[[Bound, float], None], refused: Callable[[RequestRefused, Bound], None]) -> None:
         """Say who is told how it ends; one of them is called, unless the client leaves.
 
         `admitted` gets the request with its permit, and when it came.
@@ -218,12 +218,14 @@ class Ticket:
     def refuse(self, refused: RequestRefused) -> None:
         """It leaves the queue now; the answer follows when the loop is free, since others may wait behind it."""
         if self._leave():
-            asyncio.get_running_loop().call_soon(self._refused, refused, self.bound.request_id)
+            asyncio.get_running_loop().call_soon(self._refused, refused, self.bound)
 
     def client_lost(self) -> None:
         """Nobody waits for the answer any more."""
         if self._leave():
             self._queue.client_left()
+            if self.bound.asked is not None:
+                self.bound.asked.end(Outcome.CLIENT_CANCELLED, None, service=self._queue.service)
 
     def cut(self) -> None:
         """The router stops now; that ends the connection, and so this."""

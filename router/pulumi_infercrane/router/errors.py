@@ -19,6 +19,7 @@ RouterError
 ├── KeyUnknown             there is no usable key of this name
 ├── AddressRefused         the address may not be listened on
 ├── AddressTaken           another process listens there
+├── AccessLogRefused       the access log cannot be written
 ├── RecordingRefused       the recording policy, or its folder, cannot be used
 ├── ExportRefused          a table cannot be said in the words of this proxy, or the folder is not to be written
 ├── ExportNotLive          the proxy does not serve the table that was written for it
@@ -29,6 +30,11 @@ RouterError
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.protocol.request import Head
+    from pulumi_infercrane.router.telemetry.requests import Asked
 
 
 class RouterError(Exception):
@@ -166,6 +172,12 @@ class AddressTaken(RouterError):
     code = "address_taken"
 
 
+class AccessLogRefused(RouterError):
+    """The router does not start without the access log it was asked for."""
+
+    code = "access_log_refused"
+
+
 class RecordingRefused(RouterError):
     """The recording policy breaks a rule, or its folder cannot be written."""
 
@@ -210,6 +222,10 @@ class RequestRefused(RouterError):
         self.retry_after_s = retry_after_s
         self.service = service
         self.reason = reason or code
+        self.head: Head | None = None
+        """Of a request that was refused before its body was read."""
+        self.asked: Asked | None = None
+        """For the access log; None when nobody wants to know."""
 
 
 class AnswerInvalid(RouterError):

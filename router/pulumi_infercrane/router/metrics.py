@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from pulumi_infercrane.router.admission import ServiceQueue
+from pulumi_infercrane.router.histograms import Histogram
 from pulumi_infercrane.router.replicas import ReplicaState, state_of
 from pulumi_infercrane.router.routes import Routes
 from pulumi_infercrane.router.table import RouteTable
@@ -11,7 +12,7 @@ from pulumi_infercrane.router.transitions import carried
 
 PREFIX = "infercrane_router_"
 
-Sample = tuple[Mapping[str, str], float]
+Sample = tuple[Mapping[str, str], float | Histogram]
 Family = tuple[str, str, Iterable[Sample]]
 """Name, type and samples."""
 
@@ -25,14 +26,15 @@ def render(routes: Routes, book: TrafficBook, queues: Iterable[ServiceQueue] = (
         ("requests_total", "counter", [*_outcomes(traffic), *unbound]),
         ("inflight", "gauge", [(_labels(t), t.inflight) for t in traffic]),
         ("tokens_total", "counter", _tokens(traffic)),
-        ("ttft_seconds_sum", "counter", [(_labels(t), t.ttft_seconds) for t in traffic]),
-        ("ttft_seconds_count", "counter", [(_labels(t), t.ttft_count) for t in traffic]),
+        ("request_seconds", "histogram", [(_labels(t), t.seconds) for t in traffic]),
+        ("ttft_seconds", "histogram", [(_labels(t), t.ttft) for t in traffic]),
         ("cut_total", "counter", [(_labels(t), t.cut) for t in traffic]),
         ("refused_total", "counter", [({"service": s, "reason": r}, n) for (s, r), n in sorted(book.refused.items())]),
         ("queued", "gauge", [({"service": q.service}, q.length) for q in queues]),
         ("queue_seconds_sum", "counter", [({"service": q.service}, q.waited_seconds) for q in queues]),
         ("queue_seconds_count", "counter", [({"service": q.service}, q.waited_count) for q in queues]),
         ("recorded_total", "counter", [({"outcome": o}, n) for o, n in sorted(book.recorded.items())]),
+        ("told_total", "counter", [({"outcome": o}, n) for o, n in sorted(book.told.items())]),
         ("route_generation", "gauge", [({"service": s}, t.generation) for s, t in sorted(tables.items())]),
         ("route_info", "gauge", [(_route(table), 1) for _, table in sorted(tables.items())]),
         ("route_weight", "gauge", _weights(tables)),
@@ -104,8 +106,18 @@ def _route(table: RouteTable) -> dict[str, str]:
 def _family(name: str, kind: str, samples: Iterable[Sample]) -> Iterator[str]:
     yield f"# TYPE {PREFIX}{name} {kind}\n"
     for labels, value in samples:
-        inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        yield f"{PREFIX}{name}{{{inside}}} {value}\n"
+        if isinstance(value, Histogram):
+            for edge, count in value.cumulative():
+                yield _line(f"{name}_bucket", {**labels, "le": edge}, count)
+            yield _line(f"{name}_sum", labels, value.sum)
+            yield _line(f"{name}_count", labels, value.count)
+        else:
+            yield _line(name, labels, value)
+
+
+def _line(name: str, labels: Mapping[str, str], value: float) -> str:
+    inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{PREFIX}{name}{{{inside}}} {value}\n"
 
 
 def _escaped(text: str) -> str:

@@ -29,6 +29,7 @@ from pulumi_infercrane.router.traffic import TrafficBook
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.recording.policy import RecordingPolicy
+    from pulumi_infercrane.router.telemetry.telemetry import Telemetry
 
 MAX_SOCKET_PATH = 107
 BACKLOG = 4096
@@ -51,6 +52,10 @@ class Settings:
     """Refuse requests without a key even while no key was ever made."""
     record: "RecordingPolicy | None" = None
     """What may be kept of requests; without it the recorder is not even loaded."""
+    access_log: str = ""
+    """A file, or `-` for standard output."""
+    trace_sample: float | None = None
+    """Share of the traces beginning here that are kept; None exports no spans."""
 
 
 def serve(settings: Settings, environment: Mapping[str, str], on_ready: Callable[[ListenAddress], None]) -> None:
@@ -77,7 +82,7 @@ def build(settings: Settings, environment: Mapping[str, str], address: ListenAdd
     """A router that serves the persisted tables; `address` is where clients will reach it.
 
     Raises:
-        RouterError: the tables, or the folder of the recording, cannot be used.
+        RouterError: the tables, the folder of the recording, or the access log cannot be used.
     """
 
     def key(reference: str) -> str | None:
@@ -91,11 +96,21 @@ def build(settings: Settings, environment: Mapping[str, str], address: ListenAdd
 
         relay.recorder = Recorder(settings.record, traffic.recorded)
         relay.recorder.start()
+    relay.telemetry = _telemetry(settings, traffic)
     store = TableStore(settings.state)
     live = LiveRoutes(relay, store, address)
     live.serve(store.load())
     keys = LiveKeys(relay, KeyStore(settings.state), required=settings.require_keys)
     return Router(relay, live, keys, Api(live, keys, traffic))
+
+
+def _telemetry(settings: Settings, traffic: TrafficBook) -> "Telemetry | None":
+    if not settings.access_log and settings.trace_sample is None:
+        return None
+    from pulumi_infercrane.router.telemetry.telemetry import Telemetry, listeners
+
+    wanted = listeners(settings.access_log, traces=settings.trace_sample is not None)
+    return Telemetry(wanted, traffic.told, traffic.clock, settings.trace_sample)
 
 
 async def _serve(
@@ -120,6 +135,8 @@ async def _serve(
     sweeping.cancel()
     if router.relay.recorder is not None:
         router.relay.recorder.close()
+    if router.relay.telemetry is not None:
+        router.relay.telemetry.close()
 
 
 async def _finish(relay: Relay, drain_s: float, now: asyncio.Event) -> None:

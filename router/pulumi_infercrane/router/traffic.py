@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
+from pulumi_infercrane.router.histograms import Histogram
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
 
 
@@ -26,8 +27,10 @@ class Traffic:
         self.outcomes: Counter[Outcome] = Counter()
         self.tokens: Counter[tuple[str, str]] = Counter()
         """(direction, source) → tokens."""
-        self.ttft_seconds = 0.0
-        self.ttft_count = 0
+        self.ttft = Histogram()
+        """Of streams, until their first content."""
+        self.seconds = Histogram()
+        """Of all requests, to the end of their answer."""
         self.cut = 0
         """Requests ended by the drain deadline."""
         self.drain_until: float | None = None
@@ -43,12 +46,12 @@ class Traffic:
         """Age of the oldest request in flight."""
         return max((now - exchange.started_at for exchange in self.open), default=0.0)
 
-    def record(self, outcome: Outcome, observer: Observer, started_at: float) -> None:
+    def record(self, outcome: Outcome, observer: Observer, started_at: float, now: float) -> None:
         """Book one finished request."""
         self.outcomes[outcome] += 1
+        self.seconds.add(now - started_at)
         if observer.streaming and observer.first_content_at is not None:
-            self.ttft_seconds += observer.first_content_at - started_at
-            self.ttft_count += 1
+            self.ttft.add(observer.first_content_at - started_at)
         if observer.usage is not None:
             self.tokens["prompt", "usage"] += observer.usage.prompt
             self.tokens["completion", "usage"] += observer.usage.completion
@@ -75,6 +78,8 @@ class TrafficBook:
         """(service, reason) → requests the router answered with an error; no service while none was found."""
         self.recorded: Counter[str] = Counter()
         """Requests chosen for the recording, by what became of them; empty when nothing is recorded."""
+        self.told: Counter[str] = Counter()
+        """Requests by what became of telling them to the access log and to traces; empty without."""
         self._traffic: dict[tuple[str, str], Traffic] = {}
         self._copies: dict[tuple[str, str], Traffic] = {}
         self.dropped_copies: Counter[tuple[str, str, str]] = Counter()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from pulumi_infercrane.router.admission import Ticket
 from pulumi_infercrane.router.errors import RequestRefused
+from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.protocol.request import Phase, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import error_body, own_answer
 from pulumi_infercrane.router.relay.dispatch import Bound
@@ -183,7 +184,9 @@ class ClientConnection(asyncio.Protocol):
                 return
             item = self._waiting.pop(0)
             if isinstance(item, RequestRefused):
-                self._refuse(item, self._relay.request_id(None), close=True)
+                request_id = self._relay.request_id(item.head)
+                item.asked = self._relay.asked(request_id, item.head, self._peer)
+                self._refuse(item, request_id, close=True)
                 return
             self._serve(item)
 
@@ -195,10 +198,14 @@ class ClientConnection(asyncio.Protocol):
         try:
             bound = relay.bind(request, request_id, self._peer)
         except RequestRefused as refused:
+            refused.asked = refused.asked or relay.asked(request_id, request.head, self._peer)
             self._refuse(refused, request_id, close=self.closing, head_only=request.head.method == b"HEAD")
             return
         if isinstance(bound, bytes):
             self.write(bound)
+            asked = relay.asked(request_id, request.head, self._peer)
+            if asked is not None:
+                asked.end(Outcome.COMPLETE, 200)
             self.answer_done(close=self.closing)
         elif isinstance(bound, Ticket):
             self._exchange = bound
@@ -210,18 +217,19 @@ class ClientConnection(asyncio.Protocol):
         """Dispatch; the time of a request that has waited counts from when it came."""
         self._exchange = exchange = Exchange(bound, self, self._relay.clock)
         if waiting_since is not None:
-            exchange.started_at = waiting_since
+            exchange.waited_since(waiting_since)
         exchange.start()
         if bound.mirror is not None:
             self._copy = self._relay.mirrors.copy(bound, bound.mirror)
 
-    def _turned_away(self, refused: RequestRefused, request_id: bytes) -> None:
+    def _turned_away(self, refused: RequestRefused, bound: Bound) -> None:
         """The request has waited in vain."""
         self._exchange = None
+        refused.asked = bound.asked
         if self.transport.is_closing():
             self._relay.count_refused(refused)
             return
-        self._refuse(refused, request_id, close=self.closing)
+        self._refuse(refused, bound.request_id, close=self.closing)
         if not self.closing:
             self.answer_done(close=False)
 

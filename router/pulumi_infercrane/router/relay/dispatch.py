@@ -12,6 +12,7 @@ from pulumi_infercrane.router.table import SERVING
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.admission import Permit
+    from pulumi_infercrane.router.telemetry.requests import Asked
 
 _NOT_FORWARDED = HOP_BY_HOP | {
     b"accept-encoding",  # a compressed stream cannot be observed
@@ -29,6 +30,8 @@ _NOT_FORWARDED = HOP_BY_HOP | {
     b"x-forwarded-proto",
     b"x-request-id",
 }
+_NOT_FORWARDED_TRACED = _NOT_FORWARDED | {b"traceparent"}
+_NOT_FORWARDED_NEW_TRACE = _NOT_FORWARDED_TRACED | {b"tracestate"}
 
 
 class Bound(NamedTuple):
@@ -45,22 +48,37 @@ class Bound(NamedTuple):
     """Where a copy goes."""
     permit: "Permit | None" = None
     """Given back when the exchange ends."""
+    asked: "Asked | None" = None
+    """What is told of it when it has ended; None when nobody wants to know."""
 
     def message(self, endpoint: Endpoint, attempt: int) -> bytes:
         """The whole upstream request."""
         head, body = self.request.head, with_model(self.request.body, self.model, self.binding.upstream_model)
-        return b"%b %b%b HTTP/1.1\r\nHost: %b\r\n%b%bX-Request-Id: %b\r\n%b%b\r\n%b" % (
+        dropped, trace = (_NOT_FORWARDED, b"") if self.asked is None else _trace(self.asked)
+        return b"%b %b%b HTTP/1.1\r\nHost: %b\r\n%b%b%bX-Request-Id: %b\r\n%b%b\r\n%b" % (
             head.method,
             endpoint.prefix,
             head.target,
             endpoint.host_header,
-            head.headers.without(_NOT_FORWARDED),
+            head.headers.without(dropped),
+            trace,
             endpoint.authorization,
             self.request_id,
             b"X-Forwarded-For: %b\r\nX-Forwarded-Proto: http\r\n" % self.peer,
             b"X-InferCrane-Attempt: %d\r\nContent-Length: %d\r\n" % (attempt, len(body)),
             body,
         )
+
+
+def _trace(asked: "Asked") -> tuple[frozenset[bytes], bytes]:
+    """Which headers are not forwarded, and the one that makes the upstream's spans children of ours."""
+    span = asked.span
+    if span is None:
+        return _NOT_FORWARDED, b""
+    return (
+        _NOT_FORWARDED_TRACED if span.parent_id else _NOT_FORWARDED_NEW_TRACE,
+        b"traceparent: %b\r\n" % span.traceparent,
+    )
 
 
 def refuse_path(head: Head) -> None:

@@ -3,13 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
 from pulumi_infercrane.router.protocol.response import ResponseReader
 from pulumi_infercrane.router.relay.dispatch import Bound
 from pulumi_infercrane.router.relay.upstream import UpstreamConnection
 from pulumi_infercrane.router.routes import Binding, Endpoint
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.telemetry.requests import Asked
 
 MAX_ATTEMPTS = 2
 """Connections tried; a request that was handed to one is never sent again."""
@@ -46,6 +49,7 @@ class Exchange:
     """Bound to one revision for its whole life; ends exactly once, in `_finish`."""
 
     __slots__ = (
+        "_asked",
         "_attempt",
         "_binding",
         "_bound",
@@ -74,6 +78,7 @@ class Exchange:
         self._binding = bound.binding
         self._request_id = bound.request_id
         self._permit = bound.permit
+        self._asked = bound.asked
         self._client = client
         self._clock = clock
         self._observer = Observer(clock)
@@ -91,6 +96,12 @@ class Exchange:
         """Body pieces that were passed on and not observed yet."""
         self._events_seen = 0
         self._progress_at = self.started_at
+
+    def waited_since(self, since: float) -> None:
+        """The request has waited in a queue: its time counts from when it came."""
+        if self._asked is not None:
+            self._asked = self._asked._replace(queued_s=self.started_at - since)
+        self.started_at = since
 
     def start(self) -> None:
         """Send the request on a pooled connection, or dial."""
@@ -152,14 +163,14 @@ class Exchange:
         elif self._head_sent:
             self._break(self._outcome(whole=False))
         else:
-            self._refuse(Outcome.UPSTREAM_CLOSED, 502, "the upstream closed the connection before it answered")
+            self._refuse(Outcome.UPSTREAM_CLOSED, "the upstream closed the connection before it answered")
 
     def upstream_misbehaved(self) -> None:
         """The answer is not HTTP, or more than one answer."""
         if self._head_sent:
             self._break(Outcome.UPSTREAM_PROTOCOL)
         else:
-            self._refuse(Outcome.UPSTREAM_PROTOCOL, 502, "the upstream's answer is not valid HTTP")
+            self._refuse(Outcome.UPSTREAM_PROTOCOL, "the upstream's answer is not valid HTTP")
 
     # called by the client connection
 
@@ -198,7 +209,7 @@ class Exchange:
         if self._head_sent:
             self._break(Outcome.SHED)
         else:
-            self._refuse(Outcome.SHED, 503, "the revision was drained before it answered")
+            self._refuse(Outcome.SHED, "the revision was drained before it answered")
 
     # inside
 
@@ -207,7 +218,7 @@ class Exchange:
         timers = self._binding.timers
         if not self._head_sent:
             if self._upstream is not None and seconds > timers.first_byte_s:
-                self._refuse(Outcome.FIRST_BYTE_TIMEOUT, 504, "the upstream did not begin to answer in time")
+                self._refuse(Outcome.FIRST_BYTE_TIMEOUT, "the upstream did not begin to answer in time")
         elif self._observer.streaming and self._events_seen == 0:
             if seconds > timers.first_byte_s:
                 self._break(Outcome.FIRST_BYTE_TIMEOUT)
@@ -222,7 +233,7 @@ class Exchange:
             connection = await self._connect(bound.spill.replicas.pick(bound.request_id, bound.request.body))
         self._dialing = None
         if connection is None or self._endpoint is None:
-            self._refuse(Outcome.CONNECT_FAILED, 503, "no upstream of the revision takes connections")
+            self._refuse(Outcome.CONNECT_FAILED, "no upstream of the revision takes connections")
         else:
             self._begin(connection, self._endpoint)
 
@@ -244,7 +255,7 @@ class Exchange:
         """Nothing was sent: another revision answers, and the failure stays booked on this one."""
         traffic = self._binding.traffic
         traffic.open.discard(self)
-        traffic.record(Outcome.CONNECT_FAILED, self._observer, self.started_at)
+        traffic.record(Outcome.CONNECT_FAILED, self._observer, self.started_at, self._clock())
         traffic.spilled[other.traffic.revision] += 1
         other.traffic.open.add(self)
         self._binding, self._bound = other, bound._replace(binding=other, spill=None)
@@ -301,9 +312,10 @@ class Exchange:
             replicas = self._binding.replicas
             (replicas.failed if self._reader.status >= 500 else replicas.succeeded)(endpoint)
 
-    def _refuse(self, outcome: Outcome, status: int, message: str) -> None:
+    def _refuse(self, outcome: Outcome, message: str) -> None:
         if self._finish(outcome):
-            self._client.answer_error(status, _CODES[outcome], message, self._answer_headers())
+            status, code = _REFUSALS[outcome]
+            self._client.answer_error(status, code, message, self._answer_headers())
 
     def _break(self, outcome: Outcome) -> None:
         unframed = self._dechunk or (self._reader is not None and self._reader.ends_at_eof)
@@ -317,8 +329,10 @@ class Exchange:
         self._finished = True
         traffic = self._binding.traffic
         traffic.open.discard(self)
-        traffic.record(outcome, self._observer, self.started_at)
+        traffic.record(outcome, self._observer, self.started_at, self._clock())
         endpoint, self._endpoint = self._endpoint, None
+        if self._asked is not None:
+            self._tell(self._asked, outcome, endpoint)
         if endpoint is not None:
             endpoint.replica.inflight -= 1
             self._judge(endpoint, outcome)
@@ -334,13 +348,24 @@ class Exchange:
             self._permit.release(outcome, self._observer)
         return True
 
+    def _tell(self, asked: "Asked", outcome: Outcome, endpoint: Endpoint | None) -> None:
+        status, reason = _REFUSALS.get(outcome, (None, ""))
+        if self._head_sent and self._reader is not None:
+            status, reason = self._reader.status, ""
+        traffic = self._binding.traffic
+        upstream = endpoint.id if endpoint is not None else ""
+        asked.answered(
+            outcome, status, reason, self._observer, (traffic.service, traffic.revision, upstream), self._attempt
+        )
+
 
 _FAULTS = frozenset({Outcome.UPSTREAM_CLOSED, Outcome.UPSTREAM_PROTOCOL, Outcome.FIRST_BYTE_TIMEOUT})
 
-_CODES = {
-    Outcome.UPSTREAM_CLOSED: "upstream_closed",
-    Outcome.UPSTREAM_PROTOCOL: "upstream_protocol",
-    Outcome.FIRST_BYTE_TIMEOUT: "upstream_timeout",
-    Outcome.CONNECT_FAILED: "connect_failed",
-    Outcome.SHED: "draining",
+_REFUSALS = {
+    Outcome.UPSTREAM_CLOSED: (502, "upstream_closed"),
+    Outcome.UPSTREAM_PROTOCOL: (502, "upstream_protocol"),
+    Outcome.FIRST_BYTE_TIMEOUT: (504, "upstream_timeout"),
+    Outcome.CONNECT_FAILED: (503, "connect_failed"),
+    Outcome.SHED: (503, "draining"),
 }
+"""Status and code of the router's own answer, where nothing of the upstream's was sent."""

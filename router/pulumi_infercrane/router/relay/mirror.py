@@ -28,7 +28,7 @@ class Copy:
         self._left = route.max_bytes
         self._mirrors = mirrors
         self._exchange: Exchange | None = None
-        self._bound = bound._replace(binding=route.binding, spill=None, mirror=None, permit=None)
+        self._bound = bound._replace(binding=route.binding, spill=None, mirror=None, permit=None, asked=None)
 
     def start(self, clock: Callable[[], float]) -> None:
         """Send it, unless the client left in between."""

@@ -29,6 +29,8 @@ from pulumi_infercrane.router.traffic import TrafficBook
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.recording.recorder import Recorder
+    from pulumi_infercrane.router.telemetry.requests import Asked
+    from pulumi_infercrane.router.telemetry.telemetry import Telemetry
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +89,7 @@ class Relay:
         self.prober = Prober(traffic.clock)
         self.stopping = False
         self.recorder: Recorder | None = None
+        self.telemetry: Telemetry | None = None
         self.keyring: Keyring | None = None
         """Replaced as a whole; None lets everybody in."""
         self.wall_clock: Callable[[], float] = time
@@ -115,9 +118,16 @@ class Relay:
         if self.recorder is not None:
             self.recorder.offer(request_id, request.head.path, request.body)
         bound = Bound(request, binding, model, request_id, peer, spill, mirror)
+        if self.telemetry is not None:
+            name = key.name if key is not None else ""
+            bound = bound._replace(asked=self.telemetry.asked(request_id, request.head, peer, model, name))
         if key is None and not self.admission.queues:
             return bound
-        return self.admission.admit(bound, key)
+        try:
+            return self.admission.admit(bound, key)
+        except RequestRefused as refused:
+            refused.asked = bound.asked
+            raise
 
     def _bind_again(self, bound: Bound) -> Bound:
         """By the routes and keys of this moment."""
@@ -139,10 +149,15 @@ class Relay:
         Raises:
             RequestRefused: nobody here would read the body.
         """
-        if has_body(head):
+        if not has_body(head):
+            return
+        try:
             refuse_path(head)
             if self.keyring is not None and _may_be_large(head):
                 self._identify(head)
+        except RequestRefused as refused:
+            refused.head = head
+            raise
 
     def request_id(self, head: Head | None) -> bytes:
         """The client's id when it is harmless, else one of ours."""
@@ -151,10 +166,17 @@ class Relay:
             return given
         return b"%b-%d" % (self._id_prefix, next(self._id_count))
 
+    def asked(self, request_id: bytes, head: Head | None, peer: bytes) -> "Asked | None":
+        """What is remembered of a request that no revision is bound to; None when nobody wants to know."""
+        return None if self.telemetry is None else self.telemetry.asked(request_id, head, peer)
+
     def count_refused(self, refused: RequestRefused) -> None:
         """Book a request that no revision was bound to."""
-        self.traffic.unbound[outcome_of(refused)] += 1
+        outcome = outcome_of(refused)
+        self.traffic.unbound[outcome] += 1
         self.traffic.refused[refused.service, refused.reason] += 1
+        if refused.asked is not None:
+            refused.asked.end(outcome, refused.status, refused.reason, refused.service)
 
     async def sweep_forever(self) -> None:
         """Run the timers of all connections: one pass per `sweep_s` instead of a timer per event."""

@@ -41,7 +41,22 @@ command.add_command(export)
 @click.option(
     "--record", type=click.Path(dir_okay=False, path_type=Path), help="Recording policy; without one nothing is kept."
 )
-def serve(listen: str, control: Path, state: Path, drain: float, require_keys: bool, record: Path | None) -> None:
+@click.option("--access-log", default="", metavar="FILE", help="A JSON line for every request; - is standard output.")
+@click.option(
+    "--trace-sample",
+    type=click.FloatRange(0, 1),
+    help="Export OpenTelemetry spans, and keep this share of the traces that begin here.",
+)
+def serve(
+    listen: str,
+    control: Path,
+    state: Path,
+    drain: float,
+    require_keys: bool,
+    record: Path | None,
+    access_log: str,
+    trace_sample: float | None,
+) -> None:
     """Serve the tables of a state folder until SIGTERM; a second signal ends at once.
 
     \b
@@ -57,7 +72,16 @@ def serve(listen: str, control: Path, state: Path, drain: float, require_keys: b
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         address = read_listen_address(listen, keyed=require_keys)
-        settings = Settings(address, control, state, drain, require_keys=require_keys, record=_policy(record))
+        settings = Settings(
+            address,
+            control,
+            state,
+            drain,
+            require_keys=require_keys,
+            record=_policy(record),
+            access_log=access_log,
+            trace_sample=trace_sample,
+        )
         serve(settings, os.environ, ready)
     except RouterError as error:
         raise click.ClickException(str(error)) from error

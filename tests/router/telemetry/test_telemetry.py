@@ -1,0 +1,50 @@
+"""Telling never makes a request wait, and never ends with one listener's fault."""
+
+import threading
+from collections import Counter
+
+from pulumi_infercrane.router.protocol.observer import Outcome
+from pulumi_infercrane.router.telemetry.requests import Told
+from pulumi_infercrane.router.telemetry.telemetry import MAX_PENDING, Telemetry
+
+
+class Listening:
+    def __init__(self, *, fails: bool = False) -> None:
+        self.heard: list[Told] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.closed = False
+        self._fails = fails
+
+    def __call__(self, told: Told) -> None:
+        self.go_on.wait(5)
+        if self._fails:
+            raise OSError(28, "No space left on device")
+        self.heard.append(told)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_listener_that_fails_is_counted_and_the_other_one_hears_all() -> None:
+    failing, hearing, counts = Listening(fails=True), Listening(), Counter[str]()
+    telemetry = Telemetry([failing, hearing], counts, lambda: 0.0)
+    for number in range(3):
+        telemetry.asked(b"id-%d" % number, None, b"").end(Outcome.COMPLETE, 200)
+    telemetry.close()
+    assert [told.ended.asked.request_id for told in hearing.heard] == ["id-0", "id-1", "id-2"]
+    assert counts == {"told": 3, "failed": 3, "dropped": 0}
+    assert failing.closed and hearing.closed
+
+
+def test_what_a_slow_listener_cannot_take_is_dropped_and_counted() -> None:
+    slow, counts = Listening(), Counter[str]()
+    slow.go_on.clear()
+    telemetry = Telemetry([slow], counts, lambda: 0.0)
+    asked = telemetry.asked(b"id", None, b"")
+    for _ in range(MAX_PENDING + 10):
+        asked.end(Outcome.COMPLETE, 200)
+    slow.go_on.set()
+    telemetry.close()
+    assert counts["dropped"] + counts["told"] == MAX_PENDING + 10
+    assert counts["dropped"] >= 9  # one may be in the listener's hands
