@@ -81,7 +81,8 @@ class Reach:
 
         def hope(test: str) -> tuple[bool, bool, bool, int, float]:
             elsewhere = f"test_{path.stem}" not in test
-            return test not in killers, test not in rarer, elsewhere, rarest.get(test, len(self.seconds)), self.seconds[test]
+            shared = rarest.get(test, len(self.seconds))
+            return test not in killers, test not in rarer, elsewhere, shared, self.seconds[test]
 
         return sorted(reached, key=hope)[:MOST_TESTS]
 
