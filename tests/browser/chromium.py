@@ -3,8 +3,6 @@
 import asyncio
 import base64
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,14 +12,15 @@ from typing import Any
 
 import aiohttp
 
+from tests import programs
+
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 PACKAGES = ("chromium", "fonts-dejavu-core")
-START_SECONDS, ANSWER_SECONDS, LOCK_SECONDS = 30.0, 30.0, 120
-WAYS_OUT = 'install one (Debian: apt-get install chromium), or leave its tests out with -m "not browser"'
+START_SECONDS, ANSWER_SECONDS = 30.0, 30.0
 
 
 class BrowserError(Exception):
-    """No browser can be had, or it did not do what was asked."""
+    """It did not do what was asked."""
 
     code = "browser_unavailable"
 
@@ -30,29 +29,9 @@ def prepare() -> Path:
     """The browser's executable: one on PATH, else Debian's, installed once by root.
 
     Raises:
-        BrowserError: with the ways out.
+        ProgramMissing: with the ways out.
     """
-    found = _on_path()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        _install()
-        found = _on_path()
-    if found is None:
-        raise BrowserError(f"there is no Chromium on PATH: {WAYS_OUT}")
-    return found
-
-
-def _on_path() -> Path | None:
-    return next((Path(path) for name in NAMES if (path := shutil.which(name))), None)
-
-
-def _install() -> None:
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    print("installing chromium with apt-get, once", file=sys.stderr)
-    for arguments in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):
-        command = ["apt-get", "--quiet=2", f"--option=DPkg::Lock::Timeout={LOCK_SECONDS}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        if done.returncode != 0:
-            raise BrowserError(f"{' '.join(command)} failed; {WAYS_OUT}:\n{done.stderr.strip()[-1000:]}")
+    return programs.prepare(NAMES, PACKAGES, "browser")
 
 
 @dataclass
@@ -175,5 +154,5 @@ async def _attached(tab: Tab) -> Tab:
 if __name__ == "__main__":
     try:
         print(prepare())
-    except BrowserError as error:
+    except programs.ProgramMissing as error:
         sys.exit(str(error))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.browser.chromium import BrowserError, prepare, tab
+from tests.browser.chromium import prepare, tab
+from tests.programs import ProgramMissing
 
 pytestmark = pytest.mark.browser
 
@@ -26,7 +27,7 @@ def chromium(request):
     try:
         with capture.global_and_fixture_disabled():
             return prepare()
-    except BrowserError as error:
+    except ProgramMissing as error:
         pytest.fail(str(error), pytrace=False)
 
 

