@@ -120,6 +120,9 @@ def test_a9_good_requests_come_with_their_objectives_in_seconds(read, export):
     for slos, expected in (({"request_latency": 500.0}, {"e2e_s": 0.5}), ({"other": 1000.0}, {"other": 1.0})):
         assert read(*TOOL, primary=export(input_config=config | {"slos": slos})).record.slo == expected
     assert read(*TOOL, primary=export(input_config=config | {"slos": None})).record.good is None
+    for nothing in (0, -1, 5e-324):
+        refused = read(*TOOL, primary=export(input_config=config | {"slos": {"request_latency": nothing}})).problem
+        assert str(refused) == "bad_value: input_config.slos: an objective is more than 0 ms"
 
 
 def test_a10_details_keep_failed_requests_and_drop_the_warm_up(read, samples):

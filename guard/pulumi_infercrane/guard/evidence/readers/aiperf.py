@@ -145,7 +145,10 @@ def _slo(document: Mapping[str, Any]) -> dict[str, float]:
     slos = child(document, "input_config", "").get("slos")
     if not isinstance(slos, dict):
         return {}
-    return {_OBJECTIVES.get(name, name): number(slos, name, "slos") / 1e3 for name in map(str, slos)}
+    found = {_OBJECTIVES.get(name, name): number(slos, name, "slos") / 1e3 for name in map(str, slos)}
+    if min(found.values(), default=1) <= 0:
+        raise bad("input_config.slos", "an objective is more than 0 ms")
+    return found
 
 
 def _doubt(document: Mapping[str, Any], answered: int) -> str:
