@@ -1,14 +1,14 @@
 """Price files (`infercrane.prices/v1`, YAML or JSON): what an accelerator costs an hour, by whom, and since when."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from pulumi_infercrane.guard.collect.given_files import fields_of, load_file, unique
 from pulumi_infercrane.guard.collect.target import CollectError, Target
-from pulumi_infercrane.guard.errors import PolicyError
-from pulumi_infercrane.guard.policy_yaml import Node, read_yaml
+from pulumi_infercrane.guard.policy_yaml import Node
 
 SCHEMA = "infercrane.prices/v1"
 MAX_PRICE = 10_000.0
@@ -25,6 +25,10 @@ class Price:
     region: str
     accelerator: str
     per_gpu_hour: float
+
+    def place(self) -> tuple[str, str, str]:
+        """What it is the price of."""
+        return self.provider, self.region, self.accelerator
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class PriceList:
         sku = str(subject["accelerator"]["sku"])
         for wanted in (region, ""):
             for price in self.prices:
-                if (price.provider, price.region, price.accelerator) == (provider, wanted, sku):
+                if price.place() == (provider, wanted, sku):
                     return price
         raise CollectError(
             f"{target.label}: the price file has no price of accelerator {sku!r} at provider {provider!r}, "
@@ -77,33 +81,15 @@ def load_prices(path: Path) -> PriceList:
     Raises:
         CollectError: `prices.yaml:7: unknown key 'per_hour', did you mean 'per_gpu_hour'?`
     """
-    try:
-        return _price_list(replace(read_yaml(path.read_bytes(), path.name), name="the price file"))
-    except OSError as error:
-        raise CollectError(f"{path}: the price file cannot be read: {error.strerror}") from error
-    except PolicyError as error:
-        raise CollectError(str(error)) from error
+    return load_file(path, "price file", _price_list)
 
 
 def _price_list(root: Node) -> PriceList:
-    fields = root.mapping(_KEYS, required=_KEYS)
-    if fields["schema"].text() != SCHEMA:
-        raise fields["schema"].error(f"schema must be {SCHEMA}")
-    prices = tuple(_unique_prices(fields["prices"]))
+    fields = fields_of(root, SCHEMA, _KEYS)
+    prices = tuple(unique(fields["prices"], _price, Price.place, "accelerator {0.accelerator!r} is priced twice"))
     if not prices:
         raise fields["prices"].error("prices: at least one price is needed")
     return PriceList(_currency(fields["currency"]), _date(fields["date"]), fields["source"].text(), prices)
-
-
-def _unique_prices(node: Node) -> Iterator[Price]:
-    seen: set[tuple[str, str, str]] = set()
-    for entry in node.items():
-        price = _price(entry)
-        place = (price.provider, price.region, price.accelerator)
-        if place in seen:
-            raise entry.error(f"accelerator {price.accelerator!r} is priced twice")
-        seen.add(place)
-        yield price
 
 
 def _price(node: Node) -> Price:

@@ -1,15 +1,14 @@
 """Task files (`infercrane.tasks/v1`, YAML or JSON): questions with known answers, and how an answer is scored."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pulumi_infercrane.guard.canonical import digest
-from pulumi_infercrane.guard.collect.target import CollectError
-from pulumi_infercrane.guard.errors import PolicyError
-from pulumi_infercrane.guard.policy_yaml import Node, read_yaml
+from pulumi_infercrane.guard.collect.given_files import fields_of, load_file, unique
+from pulumi_infercrane.guard.policy_yaml import Node
 
 SCHEMA = "infercrane.tasks/v1"
 METRICS = ("contains", "exact")
@@ -59,19 +58,12 @@ def load_tasks(path: Path) -> TaskSet:
     Raises:
         CollectError: `tasks.yaml:12: unknown key 'promt', did you mean 'prompt'?`
     """
-    try:
-        return _task_set(replace(read_yaml(path.read_bytes(), path.name), name="the task file"))
-    except OSError as error:
-        raise CollectError(f"{path}: the task file cannot be read: {error.strerror}") from error
-    except PolicyError as error:
-        raise CollectError(str(error)) from error
+    return load_file(path, "task file", _task_set)
 
 
 def _task_set(root: Node) -> TaskSet:
-    fields = root.mapping(_KEYS, required=_KEYS)
-    if fields["schema"].text() != SCHEMA:
-        raise fields["schema"].error(f"schema must be {SCHEMA}")
-    items = tuple(_unique_items(fields["items"]))
+    fields = fields_of(root, SCHEMA, _KEYS)
+    items = tuple(unique(fields["items"], _item, lambda item: item.id, "id {0.id!r} is used twice"))
     if not 0 < len(items) <= MAX_ITEMS:
         raise fields["items"].error(f"items: 1 to {MAX_ITEMS} are needed, found {len(items)}")
     return TaskSet(
@@ -80,16 +72,6 @@ def _task_set(root: Node) -> TaskSet:
         max_tokens=fields["max_tokens"].integer(1, 4096),
         items=items,
     )
-
-
-def _unique_items(node: Node) -> Iterator[Item]:
-    seen: set[str] = set()
-    for entry in node.items():
-        item = _item(entry)
-        if item.id in seen:
-            raise entry.error(f"id {item.id!r} is used twice")
-        seen.add(item.id)
-        yield item
 
 
 def _item(node: Node) -> Item:
