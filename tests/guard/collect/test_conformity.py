@@ -8,8 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pulumi_infercrane.guard import load_evidence
-from pulumi_infercrane.guard.collect import find, kinds
-from pulumi_infercrane.guard.collect import reliability as soak
+from pulumi_infercrane.guard.collect import find, kinds, soak
 from pulumi_infercrane.guard.schemas import schema_of
 from tests.guard.collect.scripted import StartScripted, target_of
 from tests.guard.collect.test_cost import PRICES

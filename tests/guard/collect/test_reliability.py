@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pulumi_infercrane.guard.collect import CollectError, find, reliability, watch
+from pulumi_infercrane.guard.collect import CollectError, find, watch
+from pulumi_infercrane.guard.collect import soak as soaking
 from tests.guard.collect.scripted import ScriptedServer, StartScripted, good, target_of
 
 COUNTED = "llamacpp:prompt_tokens_total 12\n"
@@ -20,7 +21,7 @@ def pace(number: int, body: dict[str, Any]) -> list[Any]:
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "LOOK_EVERY_S", 0.02)
-    monkeypatch.setattr(reliability, "PAUSE_AFTER_FAILURE_S", 0.02)
+    monkeypatch.setattr(soaking, "PAUSE_AFTER_FAILURE_S", 0.02)
 
 
 async def soak(out: Path, candidate: ScriptedServer, duration_s: float = 0.25, **given: Any) -> Any:
@@ -68,7 +69,7 @@ async def test_a_candidate_that_dies_is_evidence_of_a_crash(tmp_path: Path, scri
 async def test_a_dead_candidate_is_not_hammered(
     tmp_path: Path, scripted: StartScripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reliability, "PAUSE_AFTER_FAILURE_S", 0.05)
+    monkeypatch.setattr(soaking, "PAUSE_AFTER_FAILURE_S", 0.05)
     _, _, lines = await soak(tmp_path, await scripted(status=500))
     assert 2 <= len(lines) <= 14
 
@@ -76,8 +77,8 @@ async def test_a_dead_candidate_is_not_hammered(
 async def test_an_interrupted_soak_goes_on(
     tmp_path: Path, scripted: StartScripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reliability, "KEEP_EVERY_S", 0.1)
-    monkeypatch.setattr(reliability, "SHOW_EVERY_S", 0.05)
+    monkeypatch.setattr(soaking, "KEEP_EVERY_S", 0.1)
+    monkeypatch.setattr(soaking, "SHOW_EVERY_S", 0.05)
     candidate = await scripted(script=lambda number, body: [60.0] if number == 4 else pace(number, body))
     running = asyncio.create_task(soak(tmp_path, candidate, 30.0))
     await asyncio.sleep(0.4)

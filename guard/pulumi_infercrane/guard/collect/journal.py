@@ -70,12 +70,15 @@ class Journal:
         """When the last block was finished; nothing was measured later."""
         return parse_time(self.blocks[-1]["ended_at"])
 
-    def begin(self, before: Probed) -> None:
+    def begin(self, before: Probed, *, restarts: bool = False) -> None:
         """Continue the run that was found, or start one; to be called when the replicas are about to be measured.
 
-        A replica that is another one now, or was started anew, is not the one the finished blocks speak of.
+        A replica that is another one now is not the one the finished blocks speak of; nor is one that was started anew,
+        unless the run `restarts` it itself.
         """
-        changed = next((role for role in self.before if not _continues(self.before[role], before.get(role, {}))), None)
+        changed = next(
+            (role for role in self.before if not _continues(self.before[role], before.get(role, {}), restarts)), None
+        )
         if changed:
             self._forget(f"the {changed} was started anew or serves something else now")
         if self.started_at is not None:
@@ -159,9 +162,11 @@ def _open_locked(path: Path) -> BinaryIO:
     return file
 
 
-def _continues(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+def _continues(before: Mapping[str, Any], now: Mapping[str, Any], restarts: bool) -> bool:
     """Whether a replica is the one it was: same models and version, counters that did not fall."""
     if any(before.get(name) != now.get(name) for name in ("models", "version")):
         return False
+    if restarts:
+        return True
     counted, counts = before.get("prefix_cache", {}), now.get("prefix_cache", {})
     return all(counts.get(name, 0) >= count for name, count in counted.items())

@@ -63,6 +63,11 @@ class Sign:
     counted: int | None = None
     """Tokens of prompts so far: a count that fell began anew."""
 
+    @property
+    def tells(self) -> bool:
+        """Whether it shows anything by which a new process could be known."""
+        return self.started is not None or self.counted is not None
+
 
 async def look(session: aiohttp.ClientSession, target: Target) -> Sign:
     """One look at a replica, cheap enough for one a second."""

@@ -1,16 +1,14 @@
-"""Kind `reliability`: a soak of the candidate under a constant closed loop, and what was seen to go wrong in it.
+"""Kind `reliability`: a soak of the candidate, what was seen to go wrong in it, and drills on the candidate after it.
 
-Not measured, and so left out: kills for lack of memory and ghost replicas, which only who runs the replica can see;
-cold starts and the drills, which need the means to stop and start it.
+Ghost replicas are not measured, and so left out: only who rents them sees them. What needs a handle that was not given
+is left out too.
 """
 
 import asyncio
-import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,70 +16,94 @@ import aiohttp
 
 from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.collect.bounds import Bounds, paid_seconds
+from pulumi_infercrane.guard.collect.drills import cold_start, rehearse
 from pulumi_infercrane.guard.collect.envelope import TOOL_VERSION, Findings, write_evidence
+from pulumi_infercrane.guard.collect.handles import NO_HANDLES, Handles
 from pulumi_infercrane.guard.collect.journal import Journal
-from pulumi_infercrane.guard.collect.load import Comparison, Question, Side
+from pulumi_infercrane.guard.collect.load import Comparison, Side
 from pulumi_infercrane.guard.collect.paired import partial_path
 from pulumi_infercrane.guard.collect.probes import probe, require_serving
-from pulumi_infercrane.guard.collect.prompts import as_questions, generated_prompts
-from pulumi_infercrane.guard.collect.stream import Chat, ask, open_session
+from pulumi_infercrane.guard.collect.soak import Load, Soak, parts, soaked_s
+from pulumi_infercrane.guard.collect.stream import open_session
 from pulumi_infercrane.guard.collect.target import CollectError, Progress, Target
-from pulumi_infercrane.guard.collect.watch import Watch, look_on
 
 KIND = "reliability"
 
-KEEP_EVERY_S = 10.0
-SHOW_EVERY_S = 1.0
-PAUSE_AFTER_FAILURE_S = 0.25
-"""A dead replica refuses thousands of requests a second: they would be all that is counted."""
-
-_PROMPTS = 1000
-"""Different ones; they come again under another title."""
+MOST_COLD_STARTS = 100
+MOST_STREAMS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Bounds):
-    """How long, and under which load."""
+    """How long, under which load, and which drills come after it."""
 
     duration_s: float
     concurrency: int = 4
     max_tokens: int = 48
     random_seed: int = 1
+    cold_starts: int = 0
+    """How often the candidate is ended and started again."""
+    drain_streams: int = 0
+    """How many streams are open when rollback and drain are rehearsed; 0 rehearses nothing."""
+    drain_tokens: int = 512
+    """How long those streams are; they must outlast the rollback."""
+    handles: Handles = NO_HANDLES
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.duration_s <= 0 or min(self.concurrency, self.max_tokens) < 1:
-            raise CollectError("duration, concurrency and max_tokens must be positive")
+        if self.duration_s <= 0 or min(self.concurrency, self.max_tokens, self.drain_tokens) < 1:
+            raise CollectError("duration, concurrency, max_tokens and drain_tokens must be positive")
         if self.duration_s > self.max_seconds:
             raise CollectError(f"a soak of {self.duration_s:g} s takes longer than max_seconds, {self.max_seconds:g}")
+        _within("cold_starts", self.cold_starts, MOST_COLD_STARTS)
+        _within("drain_streams", self.drain_streams, MOST_STREAMS)
+        if self.cold_starts and self.handles.restart is None:
+            raise CollectError("cold starts need somebody who can restart the candidate")
+        if self.drain_streams and self.handles.rehearse is None:
+            raise CollectError("a drain needs somebody who can rehearse it")
+
+    @property
+    def load(self) -> Load:
+        return Load(self.concurrency, self.max_tokens, self.random_seed)
+
+    @property
+    def drills(self) -> int:
+        return self.cold_starts + (1 if self.drain_streams else 0)
 
 
 async def collect(candidate: Target, baseline: Target, *, out: Path, plan: Plan, progress: Progress) -> list[Path]:
-    """Soak the candidate and write its envelope below `out`; the baseline is left alone.
+    """Soak the candidate, drill it, and write its envelope below `out`.
+
+    The baseline is left alone, except for the few short answers that a rehearsal needs of it.
 
     Raises:
-        CollectError: the soak would cost too much, the candidate cannot be reached at the start, or `out` cannot be
-            written.
+        CollectError: it would cost too much, the candidate cannot be reached at the start, a drill did not come to its
+            end, or `out` cannot be written.
     """
     if paid_seconds(plan, candidate) < plan.duration_s:
         raise CollectError(f"max_cost does not pay for a soak of {plan.duration_s:g} s: raise it, or soak less")
     with Journal(partial_path(out, KIND, candidate), _key(plan, candidate)) as journal:
         async with open_session() as session:
-            comparison = await _Soak(session, Side(candidate), plan, progress, journal).carry_out()
+            comparison = await _Run(session, candidate, baseline, plan, progress, journal).carry_out()
         paths = write_evidence(
             out,
             kind=KIND,
             comparison=comparison,
             scenario=_scenario(plan),
-            findings={"candidate": Findings(_header(journal, comparison), tuple(comparison.candidate.records))},
+            findings={"candidate": Findings(_header(journal, plan), tuple(comparison.candidate.records))},
             more={"probes": _probes(comparison.candidate)},
         )
         journal.remove()
     return paths
 
 
+def _within(name: str, number: int, most: int) -> None:
+    if not 0 <= number <= most:
+        raise CollectError(f"{name} is {number}, from 0 to {most} are possible")
+
+
 def _key(plan: Plan, candidate: Target) -> str:
-    """The duration is left out: a soak that was interrupted may be asked to last longer."""
+    """Duration and drills are left out: what was interrupted may be asked to last longer, or for more of them."""
     asked = {"kind": KIND, "tool_version": TOOL_VERSION, "scenario": _scenario(plan)}
     return digest({**asked, "target": [candidate.revision_digest, candidate.base_url, candidate.model]})
 
@@ -98,13 +120,28 @@ def _scenario(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _header(journal: Journal, comparison: Comparison) -> dict[str, Any]:
-    """Counts over all parts of the soak; a count that one part does not have is not known."""
-    parts = [block["seen"] for block in journal.blocks]
-    known = [name for name in parts[0] if all(name in part for part in parts)]
-    sums = {name: math.fsum(part[name] for part in parts) for name in known}
+def _header(journal: Journal, plan: Plan) -> dict[str, Any]:
+    """Counts over all parts of the soak, where every part has them, and the drills that were asked for."""
+    seen = [part["seen"] for part in parts(journal)]
+    known = [name for name in seen[0] if all(name in part for part in seen)]
+    sums = {name: math.fsum(part[name] for part in seen) for name in known}
     counts = {name: value if name == "unready_s" else int(value) for name, value in sums.items()}
-    return {"duration_s": round(comparison.candidate.seconds, 3), **counts}
+    return {"duration_s": round(soaked_s(journal), 3), **counts, **_drilled(journal, plan)}
+
+
+def _drilled(journal: Journal, plan: Plan) -> dict[str, Any]:
+    starts = _cold_starts(journal)
+    return {**(_rehearsed(journal, plan) or {}), **({"cold_starts_s": starts} if starts else {})}
+
+
+def _cold_starts(journal: Journal) -> list[float]:
+    return [block["cold_start_s"] for block in journal.blocks if "cold_start_s" in block]
+
+
+def _rehearsed(journal: Journal, plan: Plan) -> Mapping[str, Any] | None:
+    """What the rehearsal that this plan asks for showed; None when there was none."""
+    found = (block for block in journal.blocks if block.get("rehearsal_of") == [plan.drain_streams, plan.drain_tokens])
+    return next((block["rehearsed"] for block in found), None)
 
 
 def _probes(side: Side) -> dict[str, dict[str, Any]]:
@@ -118,80 +155,78 @@ def _probes(side: Side) -> dict[str, dict[str, Any]]:
 
 
 @dataclass
-class _Soak:
+class _Run:
     session: aiohttp.ClientSession
-    side: Side
+    candidate: Target
+    baseline: Target
     plan: Plan
     progress: Progress
     journal: Journal
-    watch: Watch = field(default_factory=Watch)
-    finished: list[Mapping[str, Any]] = field(default_factory=list)
-    """Since they were last kept."""
-    kept_at: float = 0.0
-    zero: float = 0.0
+    began: float = field(default_factory=time.perf_counter)
 
     async def carry_out(self) -> Comparison:
-        target = self.side.target
-        await require_serving(self.session, target)
-        self.journal.begin({"candidate": await probe(self.session, target)})
-        self.zero = time.perf_counter() - (datetime.now(UTC) - self.journal.started).total_seconds()
-        soaked = math.fsum(block["seconds"]["candidate"] for block in self.journal.blocks)
-        if soaked < self.plan.duration_s:
-            await self._soak(soaked)
-        self.side.before, self.side.after = self.journal.before["candidate"], await probe(self.session, target)
-        self.side.records = [record for block in self.journal.blocks for record in block["records"]["candidate"]]
-        self.side.seconds = math.fsum(block["seconds"]["candidate"] for block in self.journal.blocks)
-        return Comparison(self.side, None, self.journal.started, self.journal.ended)
+        await require_serving(self.session, self.candidate)
+        drilling = soaked_s(self.journal) >= self.plan.duration_s
+        probed = {"candidate": await probe(self.session, self.candidate)}
+        self.journal.begin(probed, restarts=drilling and self.plan.cold_starts > 0)
+        if (left := self.plan.duration_s - soaked_s(self.journal)) > 0:
+            soak = Soak(self.session, self.candidate, self.plan.load, self.plan.handles, self.journal)
+            await soak.carry_out(left, lambda seconds: self._show(seconds, self.plan.drills))
+        if self.plan.drills:
+            await self._drill_in_time()
+        return await self._comparison()
 
-    async def _soak(self, soaked: float) -> None:
-        self.kept_at = time.perf_counter()
-        until = self.kept_at + self.plan.duration_s - soaked
-        kept = (record["id"] for block in self.journal.blocks for record in block["records"]["candidate"])
-        questions = _questions(self.plan, max(map(int, kept), default=0))
-        watching = asyncio.create_task(look_on(self.session, self.side.target, self.watch))
+    async def _drill_in_time(self) -> None:
+        """All drills of this call, as long as time and money for it last."""
+        time_left = self.plan.max_seconds - (time.perf_counter() - self.began)
+        spent = math.fsum(block["seconds"]["candidate"] for block in self.journal.blocks)
+        money_left = paid_seconds(self.plan, self.candidate) - spent
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._keep_until(until))
-                for _ in range(self.plan.concurrency):
-                    group.create_task(self._ask_until(until, questions))
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-        self._keep()
+            async with asyncio.timeout(min(time_left, money_left)):
+                await self._drill()
+        except TimeoutError as error:
+            bound = f"after {self.plan.max_seconds:g} s" if time_left < money_left else "for max_cost"
+            raise CollectError(
+                f"the drills on {self.candidate.name} are not finished {bound}, no evidence was written: the same "
+                "command goes on behind the last drill; allow more or ask less"
+            ) from error
 
-    async def _ask_until(self, until: float, questions: Iterator[Question]) -> None:
-        target = self.side.target
-        while (begun := time.perf_counter()) < until:
-            question = next(questions)
-            answer = await ask(self.session, target.base_url, Chat(target.model, question.fields))
-            line = {"id": question.id, "start_s": round(begun - self.zero, 3), "outcome": answer.outcome}
-            self.finished.append(line if answer.e2e_s is None else {**line, "e2e_s": round(answer.e2e_s, 6)})
-            if answer.outcome == "connect_failed":
-                self.watch.refused()
-            if not answer.complete:
-                await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
+    async def _drill(self) -> None:
+        if self.plan.drain_streams and _rehearsed(self.journal, self.plan) is None:
+            await self._rehearse()
+        for number in range(len(_cold_starts(self.journal)), self.plan.cold_starts):
+            self._show(0.0, self.plan.cold_starts - number)
+            await self._restart()
+        self._show(0.0, 0)
 
-    async def _keep_until(self, until: float) -> None:
-        total = math.ceil(self.plan.duration_s)
-        while (left := until - time.perf_counter()) > 0:
-            self.progress(self.side.target.label, total - math.ceil(left), total)
-            if time.perf_counter() - self.kept_at > KEEP_EVERY_S:
-                self._keep()
-            await asyncio.sleep(min(SHOW_EVERY_S, left))
-        self.progress(self.side.target.label, total, total)
+    async def _rehearse(self) -> None:
+        plan, begun = self.plan, time.perf_counter()
+        if plan.handles.rehearse is None:
+            return
+        async with plan.handles.rehearse(self.candidate, self.baseline) as route:
+            sides = self.candidate, self.baseline
+            found = await rehearse(self.session, *sides, route, streams=plan.drain_streams, tokens=plan.drain_tokens)
+        drain = {"streams_open": found.streams_open, "streams_completed": found.streams_completed}
+        rehearsed = {"rollback_drill_s": round(found.rollback_s, 6), "drain": drain}
+        self._keep(begun, rehearsal_of=[plan.drain_streams, plan.drain_tokens], rehearsed=rehearsed)
 
-    def _keep(self) -> None:
-        """Keep what was finished since the last time; what is under way belongs to the next part."""
-        now = time.perf_counter()
-        part = {"seconds": {"candidate": round(now - self.kept_at, 6)}, "records": {"candidate": self.finished}}
-        self.journal.append({**part, "seen": self.watch.take()})
-        self.finished, self.kept_at = [], now
+    async def _restart(self) -> None:
+        restart, begun = self.plan.handles.restart, time.perf_counter()
+        if restart is not None:
+            seconds = await cold_start(self.session, self.candidate, restart)
+            self._keep(begun, cold_start_s=round(seconds, 6))
 
+    def _keep(self, begun: float, **found: Any) -> None:
+        self.journal.append({"seconds": {"candidate": round(time.perf_counter() - begun, 6)}, **found})
 
-def _questions(plan: Plan, last: int) -> Iterator[Question]:
-    """Without end; ids count on from `last`, over interruptions too."""
-    prompts = generated_prompts(_PROMPTS, plan.random_seed)
-    number = itertools.count(last + 1)
-    while True:
-        for question in as_questions(prompts, plan.max_tokens):
-            yield Question(f"{next(number):06}", question.fields)
+    def _show(self, seconds: float, drills: int) -> None:
+        """What is left: seconds of the soak, and drills, each shown as if it took a second."""
+        total = math.ceil(self.plan.duration_s) + self.plan.drills
+        self.progress(self.candidate.label, total - math.ceil(seconds) - drills, total)
+
+    async def _comparison(self) -> Comparison:
+        side = Side(self.candidate)
+        side.before, side.after = self.journal.before["candidate"], await probe(self.session, self.candidate)
+        side.records = [record for part in parts(self.journal) for record in part["records"]["candidate"]]
+        side.seconds = soaked_s(self.journal)
+        return Comparison(side, None, self.journal.started, self.journal.ended)

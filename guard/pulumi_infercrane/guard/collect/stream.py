@@ -7,7 +7,7 @@ neither HTTP 200 nor `[DONE]` proves it. Times are taken when bytes arrive.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,8 @@ import aiohttp
 
 MAX_LINE_BYTES = 1024 * 1024
 CONNECT_SECONDS = 10.0
+REVISION_HEADER = "X-InferCrane-Revision"
+"""In which a router says whose answer it is."""
 
 _GENERATED = ("content", "reasoning", "reasoning_content", "tool_calls")
 _UNFINISHED = ("abort", "error")
@@ -70,6 +72,8 @@ class Answer:
     """Name and arguments of each call, as they were written."""
     error: str | None = None
     fingerprint: str | None = None
+    revision: str | None = None
+    """Digest of the revision that answered, where a router says it."""
 
     @property
     def complete(self) -> bool:
@@ -101,10 +105,20 @@ def open_session() -> aiohttp.ClientSession:
     )
 
 
-async def ask(session: aiohttp.ClientSession, base_url: str, chat: Chat, patience: Patience | None = None) -> Answer:
-    """Send one request and read its stream to the end. Every failure of the server is an outcome, never an error."""
+async def ask(
+    session: aiohttp.ClientSession,
+    base_url: str,
+    chat: Chat,
+    patience: Patience | None = None,
+    *,
+    begun: Callable[[], None] | None = None,
+) -> Answer:
+    """Send one request and read its stream to the end. Every failure of the server is an outcome, never an error.
+
+    `begun` is called once, when the first generated text has arrived.
+    """
     patience = patience or Patience()
-    reading = _Reading(time.perf_counter())
+    reading = _Reading(time.perf_counter(), begun)
     clock = asyncio.get_running_loop().time
     try:
         async with (
@@ -113,6 +127,7 @@ async def ask(session: aiohttp.ClientSession, base_url: str, chat: Chat, patienc
         ):
             if response.status != 200:
                 return Answer("http_error", error=str(response.status))
+            reading.revision = response.headers.get(REVISION_HEADER)
             async for payload in _data_lines(response.content):
                 silence.reschedule(clock() + patience.gap_s)
                 reading.take(_mapping(json.loads(payload)), time.perf_counter())
@@ -145,6 +160,8 @@ class _Reading:
     """A stream so far."""
 
     started: float
+    begun: Callable[[], None] | None = None
+    revision: str | None = None
     first_at: float | None = None
     finished_at: float | None = None
     texts: list[str] = field(default_factory=list)
@@ -169,13 +186,19 @@ class _Reading:
     def _take_choice(self, choice: dict[str, Any], at: float) -> None:
         delta = _mapping(choice.get("delta"))
         if any(delta.get(name) for name in _GENERATED):
-            self.first_at = self.first_at or at
+            if self.first_at is None:
+                self._begin(at)
             self.events += 1
             self.texts.append(_text_or_none(delta.get("content")) or "")
             self._take_calls(delta.get("tool_calls"))
         if reason := _text_or_none(choice.get("finish_reason")):
             self.finish_reason = reason
             self.finished_at = at
+
+    def _begin(self, at: float) -> None:
+        self.first_at = at
+        if self.begun is not None:
+            self.begun()
 
     def _take_calls(self, pieces: Any) -> None:
         """A call comes whole or in pieces; those of one call have one index."""
@@ -212,6 +235,7 @@ class _Reading:
             finish_reason=self.finish_reason,
             tool_calls=tuple((name, arguments) for _, (name, arguments) in sorted(self.calls.items())),
             fingerprint=self.fingerprint,
+            revision=self.revision,
         )
 
 

@@ -57,9 +57,9 @@ class Watch:
         return taken
 
     def _compare(self, sign: Sign) -> None:
-        if self.restarts is None and (sign.started is not None or sign.counted is not None):
+        if self.restarts is None and sign.tells:
             self.restarts = 0
-        if self._last is not None and _began_anew(self._last, sign):
+        if self._last is not None and began_anew(self._last, sign):
             self.restarts = (self.restarts or 0) + 1
             self.crashes += 0 if self._down else 1
         if sign.ready:
@@ -67,7 +67,7 @@ class Watch:
 
     def _remembered(self, sign: Sign) -> Sign:
         """What a silent replica does not tell is what it told before."""
-        if self._last is None or sign.started is not None or sign.counted is not None:
+        if self._last is None or sign.tells:
             return sign
         return Sign(sign.listens, sign.ready, self._last.started, self._last.counted)
 
@@ -79,7 +79,8 @@ async def look_on(session: aiohttp.ClientSession, target: Target, watch: Watch) 
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-def _began_anew(before: Sign, now: Sign) -> bool:
+def began_anew(before: Sign, now: Sign) -> bool:
+    """Whether a replica shows, by its start time or by a counter that fell, that it is a new process."""
     if before.started is not None and now.started is not None:
         return now.started != before.started
     return before.counted is not None and now.counted is not None and now.counted < before.counted
