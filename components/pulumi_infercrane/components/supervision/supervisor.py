@@ -7,8 +7,8 @@ environment of the command are never written to disk:
     {"folder", "argv", "env", "digest", "port", "stop_grace_s", "max_restarts", "window_s", "backoff_s",
      "log_bytes", "adopt": null | {"pid", "start_time"}}
 
-What happens is written to `state.json` in the folder. SIGTERM stops the command and then the supervisor. An exit
-nobody asked for is a crash, exit code 0 included.
+What happens is written to `state.json` in the folder. SIGTERM stops the command and then the supervisor; SIGHUP stops
+the command and starts it again. An exit nobody asked for is a crash, exit code 0 included.
 """
 
 import contextlib
@@ -71,6 +71,7 @@ class Supervisor:
             "digest": specification["digest"],
             "port": specification["port"],
             "stop_grace_s": specification["stop_grace_s"],
+            "restarts_on_hangup": True,
             "boot_id": boot_id(),
             "supervisor": {"pid": os.getpid(), "start_time": start_time(os.getpid())},
             "child": None,
@@ -89,7 +90,7 @@ class Supervisor:
         """
         os.set_blocking(self._waker, False)
         signal.set_wakeup_fd(self._waker)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
         adopted = self._spec["adopt"]
         if adopted is None:
@@ -100,15 +101,13 @@ class Supervisor:
     def run(self) -> None:
         """Return when the command is gone for good."""
         while True:
-            if self._stop_asked_before_exit():
-                return self._stop()
-            self._crashed()
-            if len(self._crashes) > self._spec["max_restarts"]:
-                reason = f"crashed {len(self._crashes)} times in {self._spec['window_s']:g} s"
-                return self._record(state="failed", reason=reason)
-            if self._signalled(self._delay_s()):
-                return self._record(state="stopped")
-            self._record(restarts=self._state["restarts"] + 1)
+            asked = self._asked_before_exit()
+            if asked == signal.SIGHUP:
+                self._end_command("starting")
+            elif asked:
+                return self._end_command("stopped")
+            elif not self._goes_on_after_crash():
+                return None
             try:
                 self._spawn()
             except OSError as error:
@@ -139,38 +138,50 @@ class Supervisor:
         child = {"pid": pid, "start_time": start_time(pid)}
         self._record(state="running", child=child, started_at=time.time())
 
-    def _stop_asked_before_exit(self) -> bool:
-        while not self._signalled(HOUSEKEEPING_S, self._handle):
+    def _asked_before_exit(self) -> int:
+        """The signal that came while the command ran; 0 when it ended by itself."""
+        while not (asked := self._signal(HOUSEKEEPING_S, self._handle)):
             if self._exited(0):
-                return False
+                return 0
             self._bound_log()
-        return True
+        return asked
 
-    def _signalled(self, seconds: float, *others: int) -> bool:
-        """Wait up to `seconds` for a signal, or until one of `others` is readable."""
-        return self._wake in select.select([self._wake, *others], [], [], seconds)[0]
+    def _signal(self, seconds: float, *others: int) -> int:
+        """The first signal not yet heeded; 0 when none came in `seconds`, or before one of `others` was readable."""
+        readable = select.select([self._wake, *others], [], [], seconds)[0]
+        return os.read(self._wake, 1)[0] if self._wake in readable else 0
 
     def _exited(self, seconds: float) -> bool:
         return bool(select.select([self._handle], [], [], seconds)[0])
 
-    def _crashed(self) -> None:
+    def _goes_on_after_crash(self) -> bool:
+        """Wait before the next start, unless it crashed too often or is stopped meanwhile."""
         now = time.monotonic()
         self._crashes = [at for at in self._crashes if now - at < self._spec["window_s"]] + [now]
         last_exit = {"code": self._collect(), "at": time.time()}
         self._record(state="backoff", child=None, last_exit=last_exit)
+        if len(self._crashes) > self._spec["max_restarts"]:
+            reason = f"crashed {len(self._crashes)} times in {self._spec['window_s']:g} s"
+            self._record(state="failed", reason=reason)
+            return False
+        if self._signal(self._delay_s()) not in (0, signal.SIGHUP):
+            self._record(state="stopped")
+            return False
+        self._record(restarts=self._state["restarts"] + 1)
+        return True
 
     def _delay_s(self) -> float:
         delay: float = self._spec["backoff_s"] * 2 ** (len(self._crashes) - 1)
         return min(MAX_BACKOFF_S, delay)
 
-    def _stop(self) -> None:
+    def _end_command(self, then: str) -> None:
         """Ask the command to end; after the grace period end its whole group by force."""
         self._record(state="stopping")
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGTERM)
         self._exited(self._spec["stop_grace_s"])
         last_exit = {"code": self._collect(), "at": time.time()}
-        self._record(state="stopped", child=None, last_exit=last_exit)
+        self._record(state=then, child=None, last_exit=last_exit)
 
     def _collect(self) -> int | None:
         """Exit code, negative for a signal; `None` for an adopted command. Nothing of its group is left."""
