@@ -6,14 +6,15 @@ it stays unknown.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 
 from pulumi_infercrane.guard.collect.handles import Rehearsal
+from pulumi_infercrane.guard.collect.load import Question
 from pulumi_infercrane.guard.collect.probes import look
 from pulumi_infercrane.guard.collect.prompts import as_questions, generated_prompts
 from pulumi_infercrane.guard.collect.stream import Answer, Chat, ask, prompt
@@ -22,6 +23,8 @@ from pulumi_infercrane.guard.collect.watch import began_anew
 
 ASK_EVERY_S = 0.02
 """Pause after an answer that was not the one waited for; a time may be too long by so much."""
+TRIES = 5
+"""How many streams may be opened for each that is to be open when the drain begins."""
 
 _SHORT: Mapping[str, Any] = prompt("Hello", 1)
 _PROMPTS_START = 1
@@ -63,11 +66,13 @@ async def rehearse(
     """Promote the candidate, open so many streams of so many tokens, roll back under them, drain, and count.
 
     Raises:
-        CollectError: the route refused, or the streams were too short to be drained.
+        CollectError: the route refused, a stream failed before the drain, or the streams were too short to be drained.
     """
     await route.promote()
     await _first_answer(session, candidate, route)
-    async with _under_way(session, candidate, route.base_url, streams, tokens) as tasks:
+    questions = as_questions(generated_prompts(streams * TRIES, _PROMPTS_START), tokens)
+    kept = _Streams(session, candidate.model, route.base_url, iter(questions))
+    async with kept.under_way(streams) as tasks:
         asked = time.perf_counter()
         await route.roll_back()
         await _first_answer(session, baseline, route)
@@ -90,31 +95,43 @@ async def _first_answer(session: aiohttp.ClientSession, side: Target, route: Reh
         await asyncio.sleep(ASK_EVERY_S)
 
 
-@asynccontextmanager
-async def _under_way(
-    session: aiohttp.ClientSession, side: Target, base_url: str, streams: int, tokens: int
-) -> AsyncIterator[list[asyncio.Task[Answer]]]:
-    """So many streams, each of which has brought text and none of which has ended."""
-    begun: list[None] = []
-    questions = as_questions(generated_prompts(streams, _PROMPTS_START), tokens)
-    chats = [Chat(side.model, question.fields) for question in questions]
-    tasks = [asyncio.create_task(ask(session, base_url, chat, begun=lambda: begun.append(None))) for chat in chats]
-    try:
-        while len(begun) < streams:
-            _refuse_an_end(tasks)
-            await asyncio.sleep(ASK_EVERY_S)
-        _refuse_an_end(tasks)
-        yield tasks
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+@dataclass
+class _Streams:
+    """Streams that are kept under way: one that ends is followed by another, until the drill begins."""
 
+    session: aiohttp.ClientSession
+    model: str
+    base_url: str
+    questions: Iterator[Question]
+    """All that may be asked."""
+    begun: set[int] = field(default_factory=set)
+    """Those that have brought text and not ended."""
+    followed: bool = True
 
-def _refuse_an_end(tasks: list[asyncio.Task[Answer]]) -> None:
-    for task in tasks:
-        if task.done():
-            outcome = task.result().outcome
-            raise CollectError(
-                f"a stream ended ({outcome}) before all {len(tasks)} were under way: ask for fewer or longer ones"
-            )
+    @asynccontextmanager
+    async def under_way(self, streams: int) -> AsyncIterator[list[asyncio.Task[Answer]]]:
+        """The tasks of so many streams, all of which have begun; each gives the answer of its last stream."""
+        tasks = [asyncio.create_task(self._keep(number)) for number in range(streams)]
+        try:
+            while len(self.begun) < streams:
+                for task in tasks:
+                    if task.done():
+                        task.result()
+                await asyncio.sleep(ASK_EVERY_S)
+            self.followed = False
+            yield tasks
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep(self, number: int) -> Answer:
+        for question in self.questions:
+            chat = Chat(self.model, question.fields)
+            answer = await ask(self.session, self.base_url, chat, begun=lambda: self.begun.add(number))
+            if not self.followed:
+                return answer
+            self.begun.discard(number)
+            if not answer.complete:
+                raise CollectError(f"a stream failed before the drain could begin: {answer.outcome}")
+        raise CollectError("the streams are too short to be open at once: ask for fewer or longer ones")

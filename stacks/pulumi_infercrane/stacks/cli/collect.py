@@ -16,6 +16,7 @@ from pulumi_infercrane.stacks.cli._grouped import GroupedCommand, GroupedOption
 from pulumi_infercrane.stacks.cli._keys import key_option, open_key
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
+from pulumi_infercrane.stacks.handles import handles_of
 
 
 def _option(group: str, *arguments: str, **settings: Any) -> Callable[[Any], Any]:
@@ -34,6 +35,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 _COUNT = click.IntRange(1)
 _AMOUNT = click.FloatRange(0, min_open=True)
 _LOAD, _GIVEN, _REPLAY, _BOUNDS = "Load", "What a kind needs", "Replay and cost", "Bounds"
+_DRILLS = "Drills on the candidate, after its soak (reliability)"
 
 
 @click.command("collect", cls=GroupedCommand)
@@ -51,6 +53,9 @@ _LOAD, _GIVEN, _REPLAY, _BOUNDS = "Load", "What a kind needs", "Replay and cost"
 @_option(_REPLAY, "--greedy", is_flag=True, default=None, help="Ask at temperature 0, whatever was recorded.")
 @_option(_REPLAY, "--slo-ttft", "slo_ttft_s", type=_AMOUNT, help="Seconds to the first token of a good request.")
 @_option(_REPLAY, "--slo-tpot", "slo_tpot_s", type=_AMOUNT, help="Seconds per further token of a good request.")
+@_option(_DRILLS, "--cold-starts", type=_COUNT, help="Restart it so often; refused while it has traffic.")
+@_option(_DRILLS, "--drain-streams", type=_COUNT, help="Roll back and drain, in a router of its own, under so many.")
+@_option(_DRILLS, "--drain-tokens", type=_COUNT, help="Length of those streams.  [default: 512]")
 @_option(_BOUNDS, "--max-seconds", type=click.FloatRange(1), help="Time of each kind.")
 @_option(_BOUNDS, "--max-cost", type=_AMOUNT, help="Money for each kind, in the currency of the price file.")
 @key_option("--sign-with", required=False)
@@ -74,6 +79,7 @@ def command(
     """
     chosen = choose(directory, stack)
     given = {name: value for name, value in options.items() if value is not None}
+    given["handles"] = handles_of(chosen.project, chosen.config)
     plans = [(kind, find(kind).plan(given)) for kind in chosen_kinds or _measurable(given)]
     key = open_key(key_file, passphrase_from) if key_file else None  # before an hour of measuring, not after it
     candidate, baseline = asyncio.run(_targets(chosen))
