@@ -23,7 +23,9 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     def measure(*_: Any) -> list[Path]:
         return [folder.benchmark(role) for role in ("candidate", "baseline")]
 
-    chosen = SimpleNamespace(config=SimpleNamespace(evidence=folder.root))
+    place = SimpleNamespace(control=tmp_path / "router.sock", root=tmp_path)
+    config = SimpleNamespace(evidence=folder.root)
+    chosen = SimpleNamespace(config=config, project=SimpleNamespace(place=place))
     monkeypatch.setattr(collect, "choose", lambda *_: chosen)
     monkeypatch.setattr(collect, "_targets", targets)
     monkeypatch.setattr(collect, "_collect", measure)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from pulumi_infercrane.guard.collect import CollectError, find, kinds
+from pulumi_infercrane.guard.collect.handles import Handles
 from pulumi_infercrane.stacks.cli import collect as module
 from pulumi_infercrane.stacks.cli.collect import _measurable, command
 
@@ -19,8 +20,12 @@ def parsed(*arguments: str) -> dict[str, object]:
     return {name: value for name, value in context.params.items() if value is not None}
 
 
-def plan(kind: str, *arguments: str) -> Any:
-    return find(kind).plan(parsed(*arguments))
+def plan(kind: str, *arguments: str, **more: Any) -> Any:
+    return find(kind).plan(parsed(*arguments) | more)
+
+
+async def nothing(*_: Any) -> Any:
+    """A handle that is not used."""
 
 
 def test_every_kind_that_enough_is_given_for_is_measured() -> None:
@@ -38,6 +43,9 @@ def test_options_reach_the_plans_by_their_names() -> None:
     assert (cost.prices, cost.max_cost, cost.slo) == (Path("p"), 2.5, {"ttft_s": 0.5, "tpot_s": 0.05})
     assert plan("reliability", "--duration", "30m").duration_s == 1800
     assert plan("quality", "--tasks", "t", "--items", "3").limit == 3
+    drills = "--duration", "30m", "--cold-starts", "3", "--drain-streams", "8", "--drain-tokens", "2000"
+    asked = plan("reliability", *drills, handles=Handles(restart=nothing, rehearse=nothing))
+    assert (asked.cold_starts, asked.drain_streams, asked.drain_tokens) == (3, 8, 2000)
 
 
 def test_every_option_is_known_to_a_plan() -> None:
@@ -72,4 +80,5 @@ def test_an_interrupt_says_how_to_go_on(
 def test_help_is_grouped() -> None:
     shown = CliRunner().invoke(command, ["--help"]).output
     headings = [line[:-1] for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert headings == ["What a kind needs", "Load", "Replay and cost", "Bounds", "Options"]
+    drills = "Drills on the candidate, after its soak (reliability)"
+    assert headings == ["What a kind needs", "Load", "Replay and cost", drills, "Bounds", "Options"]

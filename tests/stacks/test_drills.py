@@ -21,6 +21,7 @@ from pulumi_infercrane.guard.collect.stream import open_session
 from pulumi_infercrane.stacks.rehearsal import rehearsal
 from tests.guard.collect.scripted import target_of
 from tests.runtimes.llama import LlamaServer
+from tests.stacks.test_rehearsal import table_of
 
 pytestmark = pytest.mark.runtime
 Start = Callable[..., LlamaServer]
@@ -48,19 +49,8 @@ def sides(llama_server: Start) -> tuple[Target, Target]:
 
 
 def route(sides: tuple[Target, Target], drain_s: float) -> AbstractAsyncContextManager[Rehearsal]:
-    revisions = {
-        side.revision_digest: {
-            "label": side.label,
-            "state": "serving",
-            "upstream_model": "chat",
-            "dialect": "llama.cpp",
-            "upstreams": [{"id": f"{side.label}-0", "url": side.base_url}],
-        }
-        for side in sides
-    }
-    table = {"service": "chat", "aliases": ["chat"], "protocols": ["chat"], "timers": {}, "revisions": revisions}
     candidate, baseline = (side.revision_digest for side in sides)
-    return rehearsal(table, candidate=candidate, baseline=baseline, drain_s=drain_s)
+    return rehearsal(table_of(*sides), candidate=candidate, baseline=baseline, drain_s=drain_s)
 
 
 async def test_streams_outlast_a_rollback_and_a_drain(sides: tuple[Target, Target]) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from pulumi_infercrane.components.supervision import starting, supervisor
 from pulumi_infercrane.components.supervision.observing import observe, read_record
+from pulumi_infercrane.components.supervision.restarting import ProcessNotRestarted, restart
 from pulumi_infercrane.components.supervision.starting import (
     PortTaken,
     ProcessDiffers,
@@ -161,6 +162,55 @@ def test_a_stop_in_the_pause_before_a_restart_is_heard(specify: Any, child: Chil
     eventually(lambda: observe(specification.folder).state == "backoff")
     stop(specification.folder)
     assert observe(specification.folder).state == "stopped"
+
+
+def test_a_restart_that_was_asked_for_is_no_crash(specify: Any, child: Child, is_running: Any) -> None:
+    specification = specify(child("serve", "{port}"), max_restarts=0)
+    first, begun = ensure(specification)[0], time.time()
+    started = restart(specification.folder)
+    again = observe(specification.folder)
+    assert begun <= started == again.started_at
+    assert (again.state, again.restarts, again.port) == ("running", 0, first.port)
+    assert again.pid != first.pid
+    assert not is_running(first.pid)
+    stop(specification.folder)
+    assert observe(specification.folder).state == "stopped"
+
+
+def test_a_restart_ends_by_force_what_does_not_end_by_itself(
+    specify: Any, child: Child, eventually: Any, is_running: Any
+) -> None:
+    specification = specify(child("ignore_term"), stop_grace_s=0.2)
+    first = ensure(specification)[0]
+    eventually(lambda: "ignoring" in log_text(specification.folder))
+    restart(specification.folder)
+    assert not is_running(first.pid)
+
+
+def test_a_restart_needs_a_process_and_a_supervisor_that_knows_how(
+    specify: Any, child: Child, eventually: Any, supervisor_of: Any
+) -> None:
+    specification = specify(child("sleep"))
+    with pytest.raises(ProcessNotRestarted, match="one is not running under supervision"):
+        restart(specification.folder)
+    ensure(specification)
+    record = read_record(specification.folder)
+    assert record is not None
+    supervisor.write_atomically(specification.folder / supervisor.STATE, record | {"restarts_on_hangup": False})
+    with pytest.raises(ProcessNotRestarted, match="its supervisor is of an earlier version"):
+        restart(specification.folder)
+    assert observe(specification.folder).pid == record["child"]["pid"]
+
+
+def test_a_restart_of_what_does_not_start_any_more_says_so(specify: Any, child: Child, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!{sys.executable} -S\nimport time\ntime.sleep(300)\n")
+    program.chmod(0o755)
+    specification = specify((str(program),))
+    ensure(specification)
+    program.unlink()
+    with pytest.raises(ProcessNotRestarted, match="not startable any more"):
+        restart(specification.folder)
 
 
 def test_a_killed_supervisor_is_seen_and_replaced_without_touching_the_process(

@@ -52,6 +52,8 @@ class ScriptedServer:
     models: list[str] = field(default_factory=lambda: ["chat"])
     metrics: str = ""
     status: int = 200
+    revision: str = ""
+    """What answers say of whose they are; empty says nothing."""
     asked: list[dict[str, Any]] = field(default_factory=list)
     open: int = 0
     most_open: int = 0
@@ -102,7 +104,7 @@ class ScriptedServer:
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         try:
-            await _stream(self.script(number, body), writer)
+            await _stream(self.script(number, body), writer, self.revision)
         finally:
             self.open -= 1
 
@@ -112,10 +114,10 @@ def _plain(writer: asyncio.StreamWriter, status: int, body: bytes) -> None:
     writer.write(head.encode() + body)
 
 
-async def _stream(steps: Sequence[Step], writer: asyncio.StreamWriter) -> None:
-    head = (
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    )
+async def _stream(steps: Sequence[Step], writer: asyncio.StreamWriter, revision: str) -> None:
+    says = f"X-InferCrane-Revision: {revision}\r\n" if revision else ""
+    plain = "Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n"
+    head = f"HTTP/1.1 200 OK\r\n{says}{plain}\r\n"
     writer.write(head.encode())
     for step in steps:
         if step == CUT:
