@@ -39,8 +39,9 @@ def test_options_reach_the_plans_by_their_names() -> None:
     replay = plan("replay", "--recording", "r", "--requests", "7", "--greedy", "--similarity", "token_ratio")
     assert (replay.recording, replay.requests, replay.greedy) == (Path("r"), 7, True)
     assert plan("replay", "--recording", "r").greedy is False
-    cost = plan("cost", "--prices", "p", "--max-cost", "2.5", "--slo-ttft", "0.5", "--slo-tpot", "0.05")
+    cost = plan("cost", "--prices", "p", "--max-cost", "2.5", "--slo-ttft", "0.5", "--slo-tpot", "0.05", "--rate", "3")
     assert (cost.prices, cost.max_cost, cost.slo) == (Path("p"), 2.5, {"ttft_s": 0.5, "tpot_s": 0.05})
+    assert cost.rate == 3.0
     assert plan("reliability", "--duration", "30m").duration_s == 1800
     assert plan("quality", "--tasks", "t", "--items", "3").limit == 3
     drills = "--duration", "30m", "--cold-starts", "3", "--drain-streams", "8", "--drain-tokens", "2000"

@@ -1,12 +1,16 @@
-"""Kind `cost`: what a replica costs for what it produces under the generated load, from a dated price list."""
+"""Kind `cost`: what a replica costs for what it produces under the generated load, from a dated price list.
+
+The load is a closed loop, and the figure that of a busy replica; or it has the rate of the real traffic, and the figure
+has in it what the replica costs while it waits for the next request.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pulumi_infercrane.guard.collect.generated import GeneratedLoad
-from pulumi_infercrane.guard.collect.load import Describe, Measured, Side
+from pulumi_infercrane.guard.collect.load import Describe, Load, Measured, Side
 from pulumi_infercrane.guard.collect.paired import Measurement, measure_both
 from pulumi_infercrane.guard.collect.prices import PriceList, gpu_count, load_prices
 from pulumi_infercrane.guard.collect.stream import Answer
@@ -23,9 +27,13 @@ class Plan(GeneratedLoad):
     slo_ttft_s: float | None = None
     slo_tpot_s: float | None = None
     """A good request is a complete one within these."""
+    rate: float | None = None
+    """Requests a second on each side; None keeps `concurrency` under way."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.rate is not None and self.rate <= 0:
+            raise CollectError("rate must be positive")
         if any(limit is not None and limit <= 0 for limit in (self.slo_ttft_s, self.slo_tpot_s)):
             raise CollectError("slo_ttft_s and slo_tpot_s must be positive")
 
@@ -33,6 +41,20 @@ class Plan(GeneratedLoad):
     def slo(self) -> dict[str, float]:
         limits = {"ttft_s": self.slo_ttft_s, "tpot_s": self.slo_tpot_s}
         return {name: limit for name, limit in limits.items() if limit is not None}
+
+    def load(self, describe: Describe, *targets: Target) -> Load:
+        """The generated load, at the rate where there is one."""
+        return replace(super().load(describe, *targets), rate=self.rate)
+
+    def scenario(self) -> dict[str, Any]:
+        """The workload; a rate takes the place of the concurrency."""
+        closed = super().scenario()
+        if self.rate is None:
+            return closed
+        return {name: value for name, value in closed.items() if name != "concurrency"} | {
+            "load_model": "open",
+            "rate": self.rate,
+        }
 
 
 async def collect(candidate: Target, baseline: Target, *, out: Path, plan: Plan, progress: Progress) -> list[Path]:
@@ -47,9 +69,8 @@ async def collect(candidate: Target, baseline: Target, *, out: Path, plan: Plan,
         prices.per_hour(target)
     load = plan.load(_describe(plan.slo), candidate, baseline)
     more = {"slo": plan.slo} if plan.slo else {}
-    measurement = Measurement(
-        KIND, load, plan.scenario(), {"currency": prices.currency}, lambda side: _charge(prices, side), more
-    )
+    header = {"currency": prices.currency, "idle_included": plan.rate is not None}
+    measurement = Measurement(KIND, load, plan.scenario(), header, lambda side: _charge(prices, side), more)
     return await measure_both(candidate, baseline, measurement, out=out, progress=progress)
 
 
@@ -61,7 +82,7 @@ def _charge(prices: PriceList, side: Side) -> dict[str, Any]:
         "price_per_gpu_hour": prices.of(side.target).per_gpu_hour,
         "gpu_count": gpu_count(side.target),
         "duration_s": round(side.seconds, 6),
-        "idle_included": False,
+        "utilisation": round(min(1.0, side.busy_s / side.seconds), 4),
     }
 
 

@@ -1,15 +1,16 @@
 """The same load on two replicas, in turn: whatever else the machine does hits both sides alike.
 
-Requests go in blocks, candidate and baseline alternating as ABBA. Within a block the load is a closed loop:
-`concurrency` requests are under way, and the next one starts when one ends. A block that both sides have finished is
-kept: a run that is interrupted goes on behind it.
+Requests go in blocks, candidate and baseline alternating as ABBA. Within a block the load is a closed loop, where
+`concurrency` requests are under way and the next one starts when one ends, or it is paced, where one starts every so
+often. A block that both sides have finished is kept: a run that is interrupted goes on behind it.
 """
 
 import asyncio
 import math
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import repeat
@@ -63,6 +64,8 @@ class Load:
     """For this call."""
     paid_seconds: float = math.inf
     """For all calls together: what the money allowed for it pays for."""
+    rate: float | None = None
+    """Requests a second, however many are under way then; None is the closed loop."""
 
 
 @dataclass
@@ -74,7 +77,9 @@ class Side:
     after: dict[str, Any] = field(default_factory=dict)
     records: list[Mapping[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
-    """How long the load was on this side."""
+    """How long the load was on this side, pauses between requests of a paced load included."""
+    busy_s: float = 0.0
+    """How much of that some request was under way."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,9 @@ class _Run:
 
     def _blocks(self) -> Iterator[Sequence[Question]]:
         questions = self.load.questions
-        size = max(self.load.concurrency, min(LARGEST_BLOCK, math.ceil(len(questions) / FEWEST_BLOCKS)))
+        size = math.ceil(len(questions) / FEWEST_BLOCKS)
+        if self.load.rate is None:  # a paced load waits at the end of each block for what is under way: few ends
+            size = max(self.load.concurrency, min(LARGEST_BLOCK, size))
         return (questions[first : first + size] for first in range(0, len(questions), size))
 
     async def _ask_both(
@@ -161,9 +168,10 @@ class _Run:
         """The lines of one block, as the journal keeps them."""
         measured: dict[str, list[Measured]] = {}
         seconds: dict[str, float] = {}
+        busy: dict[str, float] = {}
         for role in ("candidate", "baseline") if number % 2 == 0 else ("baseline", "candidate"):
             begun = time.perf_counter()
-            answers = await self._ask_all(session, self.sides[role], questions)
+            answers, busy[role] = await self._ask_all(session, self.sides[role], questions, self.load.rate)
             seconds[role] = round(time.perf_counter() - begun, 6)
             measured[role] = [
                 Measured(question.id, number, start - zero, answer)
@@ -174,27 +182,55 @@ class _Run:
             "candidate": [describe(*pair) for pair in zip(measured["candidate"], baseline, strict=True)],
             "baseline": [describe(one, None) for one in baseline],
         }
-        return {"block": number, "seconds": seconds, "records": records}
+        return {"block": number, "seconds": seconds, "busy": busy, "records": records}
 
     def _take_kept(self) -> None:
         for role, side in self.sides.items():
             side.before = self.journal.before[role]
             side.records = [record for block in self.journal.blocks for record in block["records"][role]]
             side.seconds = math.fsum(block["seconds"][role] for block in self.journal.blocks)
+            side.busy_s = math.fsum(block["busy"][role] for block in self.journal.blocks)
 
     async def _ask_all(
-        self, session: aiohttp.ClientSession, side: Side, questions: Sequence[Question]
-    ) -> list[tuple[float, Answer]]:
-        """Start and answer of each question, in the order of the questions."""
+        self, session: aiohttp.ClientSession, side: Side, questions: Sequence[Question], rate: float | None = None
+    ) -> tuple[list[tuple[float, Answer]], float]:
+        """Start and answer of each question, in the order of the questions, and for how long any was under way."""
+        meter = _Meter()
 
         async def ask_one(question: Question) -> tuple[float, Answer]:
-            begun = time.perf_counter()
-            answer = await ask(session, side.target.base_url, Chat(side.target.model, question.fields))
+            with meter.running() as begun:
+                answer = await ask(session, side.target.base_url, Chat(side.target.model, question.fields))
             self.done += 1
             self.progress(side.target.label, self.done, self.total)
             return begun, answer
 
-        return await _closed_loop(questions, self.load.concurrency, ask_one)
+        if rate is None:
+            answers = await _closed_loop(questions, self.load.concurrency, ask_one)
+        else:
+            answers = await _paced(questions, 1.0 / rate, ask_one)
+        return answers, round(meter.busy_s, 6)
+
+
+@dataclass
+class _Meter:
+    """For how long at least one request was under way."""
+
+    busy_s: float = 0.0
+    under_way: int = 0
+    since: float = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[float]:
+        """One more is under way; gives when it began."""
+        begun = time.perf_counter()
+        self.since = self.since if self.under_way else begun
+        self.under_way += 1
+        try:
+            yield begun
+        finally:
+            self.under_way -= 1
+            if not self.under_way:
+                self.busy_s += time.perf_counter() - self.since
 
 
 async def _closed_loop(items: Sequence[_T], concurrency: int, run: Callable[[_T], Awaitable[_R]]) -> list[_R]:
@@ -209,3 +245,14 @@ async def _closed_loop(items: Sequence[_T], concurrency: int, run: Callable[[_T]
         for _ in repeat(None, concurrency):
             group.create_task(work())
     return [results[index] for index in range(len(items))]
+
+
+async def _paced(items: Sequence[_T], gap_s: float, run: Callable[[_T], Coroutine[None, None, _R]]) -> list[_R]:
+    """One every `gap_s`, by the time the first began; over when the last one has ended and its gap is over too."""
+    begun = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        tasks: list[asyncio.Task[_R]] = []
+        for number, item in enumerate(items, start=1):
+            tasks.append(group.create_task(run(item)))
+            await asyncio.sleep(begun + number * gap_s - time.perf_counter())
+    return [task.result() for task in tasks]

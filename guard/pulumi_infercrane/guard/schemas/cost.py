@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from pulumi_infercrane.guard.schemas._words import Count, Date, Header, Line, lines
+from pulumi_infercrane.guard.schemas._words import Count, Date, Header, Line, Share, lines
 
 Amount = Annotated[float, Field(ge=0)]
 
@@ -19,6 +19,8 @@ class CostHeader(Header):
     duration_s: Amount
     other_cost: Amount | None = None
     idle_included: bool | None = None
+    utilisation: Share | None = None
+    """Of the time that is charged, the share in which a request was under way."""
 
 
 class CostLine(Line):
