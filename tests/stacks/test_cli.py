@@ -1,10 +1,10 @@
 """The command line: quick to start, clear when something is wrong."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from pulumi_infercrane.stacks.cli import cli
@@ -19,16 +19,31 @@ def test_the_version_names_the_distribution() -> None:
     assert infercrane("--version").stdout.startswith("pulumi-infercrane, version ")
 
 
-@pytest.mark.parametrize("heavy", ["pulumi", "grpc", "pydantic", "aiohttp", "yaml"])
-def test_starting_loads_nothing_a_command_may_not_need(heavy: str) -> None:
-    program = f"import sys; import pulumi_infercrane.stacks.cli; sys.exit({heavy!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+def newly_loaded(*modules: str) -> list[set[str]]:
+    """What a process that imports these one after the other loads with each of them."""
+    program = """
+import importlib, json, sys
+loaded = []
+for name in sys.argv[1:]:
+    before = set(sys.modules)
+    importlib.import_module(name)
+    loaded.append(sorted(set(sys.modules) - before))
+print(json.dumps(loaded))
+"""
+    command = [sys.executable, "-c", program, *modules]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [set(names) for names in json.loads(answer.stdout)]
 
 
-@pytest.mark.parametrize("module", ["up", "collect", "rollback", "override", "release", "guard", "doctor", "router"])
-def test_no_command_loads_the_pulumi_sdk(module: str) -> None:
-    program = f"import sys; import pulumi_infercrane.stacks.cli.{module}; sys.exit('pulumi' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+def test_starting_loads_nothing_a_command_may_not_need() -> None:
+    (loaded,) = newly_loaded("pulumi_infercrane.stacks.cli")
+    assert loaded.isdisjoint({"pulumi", "grpc", "pydantic", "aiohttp", "yaml"})
+
+
+def test_no_command_loads_the_pulumi_sdk() -> None:
+    commands = ["up", "collect", "rollback", "override", "release", "guard", "doctor", "router"]
+    loaded = newly_loaded(*(f"pulumi_infercrane.stacks.cli.{command}" for command in commands))
+    assert {command for command, modules in zip(commands, loaded, strict=True) if "pulumi" in modules} == set()
 
 
 def test_every_command_says_what_it_does_and_ends_with_an_example() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -48,8 +49,13 @@ OWN = {
 }
 
 
+@cache
+def validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(schema_of(name))
+
+
 def errors(name: str, document: Any) -> list[str]:
-    return [error.message for error in Draft202012Validator(schema_of(name)).iter_errors(document)]
+    return [error.message for error in validator(name).iter_errors(document)]
 
 
 def lines_of(text: str) -> Iterable[Any]:
@@ -72,7 +78,7 @@ def test_envelopes_and_raw_files_conform(folder):
         assert errors("envelope", json.loads(path.read_text())) == []
     for kind in known_kinds():
         for path in folder.root.glob(f"*.{kind}.jsonl"):
-            assert [errors(kind, line) for line in lines_of(path.read_text()) if errors(kind, line)] == []
+            assert [found for line in lines_of(path.read_text()) if (found := errors(kind, line))] == []
 
 
 @pytest.mark.parametrize("kind", sorted(OWN))
