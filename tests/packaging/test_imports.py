@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,10 @@ def imported(module: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def everywhere(room: str) -> set[tuple[str, str]]:
+@cache
+def everywhere(room: str) -> frozenset[tuple[str, str]]:
     """(file, imported name) for all modules of a room."""
-    return {(module.name, name) for module in modules(room) for name in imported(module)}
+    return frozenset((module.name, name) for module in modules(room) for name in imported(module))
 
 
 @pytest.mark.parametrize("room", ROOMS)

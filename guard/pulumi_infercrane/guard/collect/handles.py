@@ -32,7 +32,7 @@ class Handles:
     """End the candidate's process and start it again; the time of the start, by `time.perf_counter`."""
     rehearse: Callable[[Target, Target], AbstractAsyncContextManager[Rehearsal]] | None = None
     """Set up a rehearsal for candidate and baseline, and take it down again."""
-    oom_kills: Callable[[], int | None] | None = None
+    oom_kills: Callable[[], int | None] = lambda: None
     """Kills for lack of memory that were counted so far where the candidate runs; None while nobody counts them."""
 
 

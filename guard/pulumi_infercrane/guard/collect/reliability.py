@@ -7,7 +7,7 @@ is left out too.
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.collect.bounds import Bounds, paid_seconds
 from pulumi_infercrane.guard.collect.drills import cold_start, rehearse
 from pulumi_infercrane.guard.collect.envelope import TOOL_VERSION, Findings, write_evidence
-from pulumi_infercrane.guard.collect.handles import NO_HANDLES, Handles
+from pulumi_infercrane.guard.collect.handles import NO_HANDLES, Handles, Rehearsal
 from pulumi_infercrane.guard.collect.journal import Journal
 from pulumi_infercrane.guard.collect.load import Comparison, Side
 from pulumi_infercrane.guard.collect.paired import partial_path
 from pulumi_infercrane.guard.collect.probes import probe, require_serving
-from pulumi_infercrane.guard.collect.soak import Load, Soak, parts, soaked_s
+from pulumi_infercrane.guard.collect.soak import ClosedLoop, Soak, parts, soaked_s
 from pulumi_infercrane.guard.collect.stream import open_session
 from pulumi_infercrane.guard.collect.target import CollectError, Progress, Target
 
@@ -63,8 +63,8 @@ class Plan(Bounds):
             raise CollectError("a drain needs somebody who can rehearse it")
 
     @property
-    def load(self) -> Load:
-        return Load(self.concurrency, self.max_tokens, self.random_seed)
+    def load(self) -> ClosedLoop:
+        return ClosedLoop(self.concurrency, self.max_tokens, self.random_seed)
 
     @property
     def drills(self) -> int:
@@ -170,7 +170,7 @@ class _Run:
         probed = {"candidate": await probe(self.session, self.candidate)}
         self.journal.begin(probed, restarts=drilling and self.plan.cold_starts > 0)
         if (left := self.plan.duration_s - soaked_s(self.journal)) > 0:
-            soak = Soak(self.session, self.candidate, self.plan.load, self.plan.handles, self.journal)
+            soak = Soak(self.session, self.candidate, self.plan.load, self.plan.handles.oom_kills, self.journal)
             await soak.carry_out(left, lambda seconds: self._show(seconds, self.plan.drills))
         if self.plan.drills:
             await self._drill_in_time()
@@ -192,29 +192,28 @@ class _Run:
             ) from error
 
     async def _drill(self) -> None:
-        if self.plan.drain_streams and _rehearsed(self.journal, self.plan) is None:
-            await self._rehearse()
-        for number in range(len(_cold_starts(self.journal)), self.plan.cold_starts):
-            self._show(0.0, self.plan.cold_starts - number)
-            await self._restart()
+        plan, handles = self.plan, self.plan.handles
+        if handles.rehearse and plan.drain_streams and _rehearsed(self.journal, plan) is None:
+            async with handles.rehearse(self.candidate, self.baseline) as route:
+                await self._rehearse(route)
+        if handles.restart:
+            for number in range(len(_cold_starts(self.journal)), plan.cold_starts):
+                self._show(0.0, plan.cold_starts - number)
+                await self._restart(handles.restart)
         self._show(0.0, 0)
 
-    async def _rehearse(self) -> None:
+    async def _rehearse(self, route: Rehearsal) -> None:
         plan, begun = self.plan, time.perf_counter()
-        if plan.handles.rehearse is None:
-            return
-        async with plan.handles.rehearse(self.candidate, self.baseline) as route:
-            sides = self.candidate, self.baseline
-            found = await rehearse(self.session, *sides, route, streams=plan.drain_streams, tokens=plan.drain_tokens)
+        sides = self.candidate, self.baseline
+        found = await rehearse(self.session, *sides, route, streams=plan.drain_streams, tokens=plan.drain_tokens)
         drain = {"streams_open": found.streams_open, "streams_completed": found.streams_completed}
         rehearsed = {"rollback_drill_s": round(found.rollback_s, 6), "drain": drain}
         self._keep(begun, rehearsal_of=[plan.drain_streams, plan.drain_tokens], rehearsed=rehearsed)
 
-    async def _restart(self) -> None:
-        restart, begun = self.plan.handles.restart, time.perf_counter()
-        if restart is not None:
-            seconds = await cold_start(self.session, self.candidate, restart)
-            self._keep(begun, cold_start_s=round(seconds, 6))
+    async def _restart(self, restart: Callable[[], Awaitable[float]]) -> None:
+        begun = time.perf_counter()
+        seconds = await cold_start(self.session, self.candidate, restart)
+        self._keep(begun, cold_start_s=round(seconds, 6))
 
     def _keep(self, begun: float, **found: Any) -> None:
         self.journal.append({"seconds": {"candidate": round(time.perf_counter() - begun, 6)}, **found})

@@ -14,7 +14,6 @@ from typing import Any
 
 import aiohttp
 
-from pulumi_infercrane.guard.collect.handles import Handles
 from pulumi_infercrane.guard.collect.journal import Journal
 from pulumi_infercrane.guard.collect.load import Question
 from pulumi_infercrane.guard.collect.prompts import as_questions, generated_prompts
@@ -34,7 +33,7 @@ _PROMPTS = 1000
 
 
 @dataclass(frozen=True)
-class Load:
+class ClosedLoop:
     """What keeps the replica busy."""
 
     concurrency: int
@@ -58,8 +57,9 @@ class Soak:
 
     session: aiohttp.ClientSession
     target: Target
-    load: Load
-    handles: Handles
+    load: ClosedLoop
+    oom_kills: Callable[[], int | None]
+    """Kills for lack of memory so far; None while nobody counts them."""
     journal: Journal
     watch: Watch = field(default_factory=Watch)
     finished: list[Mapping[str, Any]] = field(default_factory=list)
@@ -68,11 +68,11 @@ class Soak:
     zero: float = 0.0
     """When the run began, by `time.perf_counter`."""
     kills: int | None = None
-    """For lack of memory, as counted when the last part was kept."""
+    """So far, when the last part was kept."""
 
     async def carry_out(self, seconds: float, show: Show) -> None:
         """Soak for so long; `show` gets the seconds that are left."""
-        self.kept_at, self.kills = time.perf_counter(), self._kills()
+        self.kept_at, self.kills = time.perf_counter(), self.oom_kills()
         self.zero = self.kept_at - (datetime.now(UTC) - self.journal.started).total_seconds()
         until = self.kept_at + seconds
         questions = _questions(self.load, self._last_id())
@@ -108,7 +108,7 @@ class Soak:
 
     def _keep(self) -> None:
         """Keep what was finished since the last time; what is under way belongs to the next part."""
-        now, kills = time.perf_counter(), self._kills()
+        now, kills = time.perf_counter(), self.oom_kills()
         seen = self.watch.take()
         if kills is not None and self.kills is not None and kills >= self.kills:
             seen["oom_kills"] = kills - self.kills
@@ -116,15 +116,12 @@ class Soak:
         self.journal.append({**part, "seen": seen})
         self.finished, self.kept_at, self.kills = [], now, kills
 
-    def _kills(self) -> int | None:
-        return None if self.handles.oom_kills is None else self.handles.oom_kills()
-
     def _last_id(self) -> int:
         kept = (record["id"] for part in parts(self.journal) for record in part["records"]["candidate"])
         return max(map(int, kept), default=0)
 
 
-def _questions(load: Load, last: int) -> Iterator[Question]:
+def _questions(load: ClosedLoop, last: int) -> Iterator[Question]:
     """Without end; ids count on from `last`, over interruptions too."""
     prompts = generated_prompts(_PROMPTS, load.random_seed)
     number = itertools.count(last + 1)

@@ -55,7 +55,7 @@ _DRILLS = "Drills on the candidate, after its soak (reliability)"
 @_option(_REPLAY, "--slo-tpot", "slo_tpot_s", type=_AMOUNT, help="Seconds per further token of a good request.")
 @_option(_DRILLS, "--cold-starts", type=_COUNT, help="Restart it so often; refused while it has traffic.")
 @_option(_DRILLS, "--drain-streams", type=_COUNT, help="Roll back and drain, in a router of its own, under so many.")
-@_option(_DRILLS, "--drain-tokens", type=_COUNT, help="Length of those streams.  [default: 512]")
+@_option(_DRILLS, "--drain-tokens", type=_COUNT, help="Length of those streams.")
 @_option(_REPLAY, "--rate", type=_AMOUNT, help="Requests a second, as users send them: idle time is paid for (cost).")
 @_option(_BOUNDS, "--max-seconds", type=click.FloatRange(1), help="Time of each kind.")
 @_option(_BOUNDS, "--max-cost", type=_AMOUNT, help="Money for each kind, in the currency of the price file.")
