@@ -1,6 +1,8 @@
 """A second router with two scripted replicas behind it: the real flip, the real drain, and nothing left of it."""
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +34,17 @@ def table_of(*sides: Target) -> dict[str, Any]:
 
 
 async def drill(seconds: float, drain_s: float, **changes: Any) -> Any:
-    """Three streams of so long, on servers that answer everything else at once."""
+    """Three streams that go on for so long when the drain has begun, on servers that answer everything else at once."""
+    draining: list[bool] = []
 
-    def script(number: int, body: dict[str, Any]) -> list[Step]:
-        return good("ok") if body["max_tokens"] == 1 else [delta(content="a"), seconds, finish()]
+    def stream() -> Iterator[Step]:
+        yield delta(content="a")
+        while not draining:
+            yield 0.01
+        yield seconds
+        yield finish()
 
-    servers = [ScriptedServer(script=script) for _ in range(2)]
+    servers = [ScriptedServer(script=lambda _, body: good("ok") if body["max_tokens"] == 1 else stream()) for _ in "12"]
     for server in servers:
         await server.start()
     candidate, baseline = (target_of(name, one.url) for name, one in zip(("r2", "r1"), servers, strict=True))
@@ -46,16 +53,22 @@ async def drill(seconds: float, drain_s: float, **changes: Any) -> Any:
     digests = {"candidate": candidate.revision_digest, "baseline": baseline.revision_digest}
     try:
         async with open_session() as session, rehearsal(table, **digests, drain_s=drain_s) as route:
-            return await rehearse(session, candidate, baseline, route, streams=3, tokens=64)
+
+            async def drain() -> None:
+                draining.append(True)
+                await route.drain()
+
+            watched = replace(route, drain=drain)
+            return await rehearse(session, candidate, baseline, watched, streams=3, tokens=64)
     finally:
         for server in servers:
             await server.stop()
 
 
 async def test_streams_that_end_in_time_are_not_cut() -> None:
-    found = await drill(seconds=0.4, drain_s=30.0)
+    found = await drill(seconds=0.1, drain_s=30.0)
     assert (found.streams_open, found.streams_completed) == (3, 3)
-    assert 0 < found.rollback_s < 0.4
+    assert 0 < found.rollback_s < 5
 
 
 async def test_streams_that_take_longer_than_the_drain_are_cut() -> None:
@@ -64,13 +77,13 @@ async def test_streams_that_take_longer_than_the_drain_are_cut() -> None:
 
 
 async def test_a_candidate_that_is_draining_in_the_other_router_serves_in_this_one() -> None:
-    found = await drill(0.3, 30.0, state="draining", drain_deadline="2026-11-30T12:00:00Z")
+    found = await drill(0.0, 30.0, state="draining", drain_deadline="2026-11-30T12:00:00Z")
     assert found.streams_completed == 3
 
 
 async def test_the_state_of_the_router_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    await drill(seconds=0.2, drain_s=5.0)
+    await drill(seconds=0.0, drain_s=5.0)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,7 @@ def good(text: str = "one two three") -> list[Step]:
 class ScriptedServer:
     """Answers each completion by `script(number, body)`, numbers from 0; remembers what it was asked."""
 
-    script: Callable[[int, dict[str, Any]], Sequence[Step]] = lambda number, body: good()
+    script: Callable[[int, dict[str, Any]], Iterable[Step]] = lambda number, body: good()
     models: list[str] = field(default_factory=lambda: ["chat"])
     metrics: str = ""
     status: int = 200
@@ -114,7 +114,7 @@ def _plain(writer: asyncio.StreamWriter, status: int, body: bytes) -> None:
     writer.write(head.encode() + body)
 
 
-async def _stream(steps: Sequence[Step], writer: asyncio.StreamWriter, revision: str) -> None:
+async def _stream(steps: Iterable[Step], writer: asyncio.StreamWriter, revision: str) -> None:
     says = f"X-InferCrane-Revision: {revision}\r\n" if revision else ""
     plain = "Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n"
     head = f"HTTP/1.1 200 OK\r\n{says}{plain}\r\n"

@@ -91,23 +91,24 @@ async def test_a_busy_replica_is_charged_without_idle_time(prices: Path, scripte
     slow = await scripted(script=lambda number, body: [0.05, *good()])
     envelope, header, *_ = (await measure(prices, slow, slow))["candidate"]
     assert header["idle_included"] is False
-    assert header["utilisation"] > 0.8
+    assert header["utilisation"] > 0.5
     assert (envelope["scenario"]["load_model"], envelope["scenario"]["concurrency"]) == ("closed", 2)
 
 
 async def test_at_the_rate_of_the_traffic_waiting_is_charged_too(prices: Path, scripted: StartScripted) -> None:
     """8 requests at 16 a second take 0.5 s, and 3.6 an hour is 0.001 a second."""
-    quick, slow = await scripted(), await scripted(script=lambda number, body: [0.03, *good()])
+    quick, slow = await scripted(), await scripted(script=lambda number, body: [0.05, *good()])
     found = await measure(prices, quick, slow, rate=16.0)
     for envelope, header, *lines in found.values():
         assert header["idle_included"] is True
-        assert 0.5 <= header["duration_s"] < 1.0
+        assert header["duration_s"] >= 0.5
         assert (envelope["scenario"]["load_model"], envelope["scenario"]["rate"]) == ("open", 16.0)
         assert "concurrency" not in envelope["scenario"]
         assert len(lines) == 8
-    assert found["candidate"][1]["utilisation"] < found["baseline"][1]["utilisation"] < 1
-    costs = [item.record for item in load_evidence(prices.parent / "out").items]
-    assert all(cost.gpu_cost / cost.good_requests == pytest.approx(0.0005 / 8, rel=1) for cost in costs)
+    assert found["candidate"][1]["utilisation"] < found["baseline"][1]["utilisation"]
+    for item in load_evidence(prices.parent / "out").items:
+        assert item.record.gpu_cost == pytest.approx(0.001 * item.record.duration_s)
+        assert item.record.gpu_cost / item.record.good_requests >= 0.0005 / 8
 
 
 async def test_a_replica_that_cannot_keep_up_is_charged_until_it_has_answered(
@@ -116,7 +117,7 @@ async def test_a_replica_that_cannot_keep_up_is_charged_until_it_has_answered(
     slow = await scripted(script=lambda number, body: [0.1, *good()])
     _, header, *_ = (await measure(prices, slow, await scripted(), rate=100.0))["candidate"]
     assert header["duration_s"] >= 0.4
-    assert header["utilisation"] > 0.8
+    assert header["utilisation"] > 0.5
     assert slow.most_open == 2
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,11 +82,12 @@ async def test_a_replica_that_shows_nothing_is_believed_to_be_restarted(
 
 @dataclass
 class Route:
-    """A scripted stable address; streams of the candidate take `seconds`, and are cut when drained where it says so."""
+    """A scripted stable address; streams of the candidate end, or are cut, when one of the `calls` was made."""
 
     server: ScriptedServer
-    seconds: float = 0.3
     rolls_back_after_s: float = 0.0
+    until: Sequence[str] = ("drain",)
+    """By stream; the last one holds for all further ones."""
     cuts: bool = False
     calls: list[str] = field(default_factory=list)
 
@@ -94,10 +95,19 @@ class Route:
         self.server.script = self.script
         self.server.revision = BASELINE
 
-    def script(self, number: int, body: dict[str, Any]) -> Sequence[Step]:
-        if body["max_tokens"] == 1:
-            return good("ok")
-        return [delta(content="a"), self.seconds, CUT] if self.cuts else [delta(content="a"), self.seconds, finish()]
+    def script(self, number: int, body: dict[str, Any]) -> Iterable[Step]:
+        return good("ok") if body["max_tokens"] == 1 else self.stream(sum(self.streams) - 1)
+
+    @property
+    def streams(self) -> list[bool]:
+        return [body["max_tokens"] > 1 for body in self.server.asked]
+
+    def stream(self, number: int) -> Iterable[Step]:
+        yield delta(content="a")
+        while self.until[min(number, len(self.until) - 1)] not in self.calls:
+            yield 0.01
+            yield b": still here\n\n"
+        yield CUT if self.cuts else finish()
 
     async def promote(self) -> None:
         self.calls.append("promote")
@@ -131,45 +141,50 @@ async def test_a_rollback_is_over_when_the_baseline_has_answered(
     route = Route(await scripted(), rolls_back_after_s=0.1)
     found = await route.rehearse(session)
     assert route.calls == ["promote", "roll back", "drain"]
-    assert 0.1 <= found.rollback_s < 0.3
+    assert 0.1 <= found.rollback_s < 5
     assert (found.streams_open, found.streams_completed) == (3, 3)
     assert route.server.most_open == 4
 
 
 async def test_streams_that_a_drain_cuts_are_counted(scripted: StartScripted, session: aiohttp.ClientSession) -> None:
-    route = Route(await scripted())
-    route.cuts = True
-    found = await route.rehearse(session)
+    found = await Route(await scripted(), cuts=True).rehearse(session)
     assert (found.streams_open, found.streams_completed) == (3, 0)
 
 
 async def test_only_streams_open_when_the_drain_begins_count(
     scripted: StartScripted, session: aiohttp.ClientSession
 ) -> None:
-    route = Route(await scripted(), rolls_back_after_s=0.2)
-    lengths = iter([0.1, 0.5, 0.5])
-    route.server.script = lambda number, body: (
-        good("ok") if body["max_tokens"] == 1 else [delta(content="a"), next(lengths), finish()]
-    )
+    route = Route(await scripted(), rolls_back_after_s=0.2, until=("roll back", "drain"))
     found = await route.rehearse(session)
     assert (found.streams_open, found.streams_completed) == (2, 2)
+
+
+async def test_a_stream_that_ends_too_soon_is_followed_by_another(
+    scripted: StartScripted, session: aiohttp.ClientSession
+) -> None:
+    route = Route(await scripted())
+    waited = route.stream
+    route.stream = lambda number: [finish()] if number < 2 else waited(number)  # type: ignore[method-assign]
+    found = await route.rehearse(session)
+    assert (found.streams_open, found.streams_completed) == (3, 3)
+    assert sum(route.streams) == 5
 
 
 async def test_streams_that_are_never_open_at_once_are_no_drill(
     scripted: StartScripted, session: aiohttp.ClientSession
 ) -> None:
     route = Route(await scripted())
-    route.server.script = lambda number, body: good("ok") if body["max_tokens"] == 1 else [finish()]
+    route.stream = lambda number: [finish()]  # type: ignore[method-assign]
     with pytest.raises(CollectError, match="too short to be open at once"):
         await route.rehearse(session, streams=2)
-    assert sum(body["max_tokens"] == 64 for body in route.server.asked) == 2 * TRIES
+    assert sum(route.streams) == 2 * TRIES
     assert route.calls == ["promote"]
 
 
 async def test_streams_that_end_before_the_drain_are_no_drill(
     scripted: StartScripted, session: aiohttp.ClientSession
 ) -> None:
-    route = Route(await scripted(), seconds=0.1, rolls_back_after_s=0.2)
+    route = Route(await scripted(), rolls_back_after_s=0.2, until=("roll back",))
     with pytest.raises(CollectError, match="every stream had ended before the drain could begin"):
         await route.rehearse(session)
     assert route.calls == ["promote", "roll back"]
@@ -178,8 +193,8 @@ async def test_streams_that_end_before_the_drain_are_no_drill(
 async def test_a_stream_that_fails_before_the_drain_is_no_drill(
     scripted: StartScripted, session: aiohttp.ClientSession
 ) -> None:
-    route = Route(await scripted(), seconds=0.01)
-    route.cuts = True
+    route = Route(await scripted())
+    route.stream = lambda number: [CUT]  # type: ignore[method-assign]
     with pytest.raises(CollectError, match="a stream failed before the drain could begin: truncated"):
         await route.rehearse(session)
 
