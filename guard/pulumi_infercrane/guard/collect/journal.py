@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Self
 from pulumi_infercrane.guard.collect.target import CollectError
 from pulumi_infercrane.guard.times import format_duration, format_time, parse_time
 
-SCHEMA = "infercrane.partial/v1"
+SCHEMA = "infercrane.partial/v2"
 MAX_AGE = timedelta(hours=6)
 """Since the last finished block: a machine of yesterday is another machine."""
 
