@@ -153,7 +153,7 @@ def test_the_way_from_step_to_step_works_as_shown(tmp_path: Path) -> None:
     for index, window in enumerate(windows):
         (tmp_path / "windows" / f"{index}.window.json").write_text(json.dumps(window))
     (tmp_path / "policy.yaml").write_text(blocks(page, "yaml")[0])
-    Ledger(tmp_path / "ledger.jsonl").append(traffic.flipped(stack="default"))
+    Ledger(tmp_path / "ledger.jsonl").append(traffic.opened(stack="default"))
     printed = run_shown(blocks(page, "sh")[0], tmp_path)
     assert re.findall(r"^(ADVANCE|FLIP|KEEP)", printed, re.MULTILINE) == ["ADVANCE", "FLIP", "KEEP"]
     assert printed.count(": equal") == 3

@@ -32,6 +32,23 @@ def test_good_evidence_promotes(folder):
     ]
 
 
+CANARY = "canary: {steps: [2, 50, 100]}\n"
+
+
+def test_under_a_policy_with_steps_good_evidence_opens_the_first(folder):
+    decision = folder.both().decide(policy=folder.policy + CANARY)
+    assert (decision.verdict, decision.action, decision.decision_type) == ("promote", "advance", "promotion")
+    assert decision.record["expected_weights"] == {folder.baseline: 100}
+    assert decision.record["weights"] == {folder.candidate: 2, folder.baseline: 98}
+
+
+def test_a_candidate_that_may_not_take_over_gets_no_step(folder):
+    folder.both().quality("candidate", [0.0] * 40 + [1.0] * 20)
+    decision = folder.decide(policy=folder.policy + CANARY)
+    assert (decision.verdict, decision.action) == ("reject", "keep")
+    assert not {"weights", "expected_weights"} & decision.record.keys()
+
+
 def test_a_worse_candidate_is_rejected_and_the_deciding_rule_comes_first(folder):
     folder.both().quality("candidate", [0.0] * 40 + [1.0] * 20)
     decision = folder.decide()

@@ -340,8 +340,10 @@ def test_a_promotion_names_exactly_what_it_promotes(scratch, situation):
     with scratch() as folder:
         fill(folder, situation)
         record = folder.decide().record
+        steps = folder.decide(policy=folder.policy + "canary: {}\n").record
     assert (record["candidate"], record["expected_active"]) == (folder.candidate, folder.baseline)
     assert (record["action"] == "flip") is (record["verdict"] == "promote")
+    assert (steps["action"] == "advance") is ("weights" in steps) is (record["verdict"] == "promote")
 
 
 @settings(EXAMPLES, max_examples=30)

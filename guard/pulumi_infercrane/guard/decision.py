@@ -19,6 +19,7 @@ from pulumi_infercrane.guard.evidence.folder import EvidenceSet
 from pulumi_infercrane.guard.judging.rule import Member, Rule, unknown
 from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.reasons import way_out
+from pulumi_infercrane.guard.rollout.plan import weights
 from pulumi_infercrane.guard.rules import find_kind
 from pulumi_infercrane.guard.times import format_time, parse_time
 from pulumi_infercrane.guard.verdict import (
@@ -64,7 +65,8 @@ class Decision:
         """What Release does.
 
         `flip` moves the route to `record["candidate"]`; `keep` leaves it alone. In steps: `advance` gives the candidate
-        the next weight, `hold` waits, `rollback` takes the route back.
+        the next share of the traffic, the first one included, by `record["weights"]`; `hold` waits, `rollback` takes
+        the route back.
         """
         return cast("Action", self.record["action"])
 
@@ -105,7 +107,7 @@ def decide(
     history: Sequence[Mapping[str, Any]] = (),
     previous_decision_id: str = "",
 ) -> Decision:
-    """May `candidate` take over from `baseline`?
+    """May `candidate` take over from `baseline`, or under a policy with `canary` have the first share of the traffic?
 
     `as_of` is the time freshness is judged at. `history` holds earlier decision records; those about other
     candidates are ignored.
@@ -126,14 +128,16 @@ def decide(
     admission = admit(question, evidence)
     judged = _judge(question, admission, set(required) - lifted)
     verdict = verdict_of(judged)
+    action, route = _route(policy, verdict, candidate, baseline)
     return sealed(
         {
-            **record_head("promotion", verdict, "flip" if verdict == "promote" else "keep", service, stack),
+            **record_head("promotion", verdict, action, service, stack),
             "as_of": format_time(question.as_of),
             "expires_at": _expires_at(question, admission, judged, lifted),
             "candidate": candidate,
             "baseline": baseline,
             "expected_active": baseline,
+            **route,
             "policy_digest": policy.digest,
             "signers": _signers(policy, admission),
             "evidence_digest": evidence.digest,
@@ -249,6 +253,16 @@ def _judge_rule(question: Question, admission: Admission, rule: Rule, required: 
         return Judged(rule, unknown(block.code, block.detail, whole_kind=True), required)
     finding = find_kind(rule.kind).judge(rule, admission.sides(rule.kind), question.policy.settings)
     return Judged(rule, finding, required)
+
+
+def _route(policy: Policy, verdict: Verdict, candidate: str, baseline: str) -> tuple[Action, Mapping[str, Any]]:
+    """What Release does; where that opens a canary, also what the route must carry and what it is to get."""
+    if verdict != "promote":
+        return "keep", {}
+    if policy.canary is None:
+        return "flip", {}
+    first = weights(candidate, baseline, policy.canary.steps[0])
+    return "advance", {"expected_weights": weights(candidate, baseline, 0), "weights": first}
 
 
 def _reasons(judged: Sequence[Judged], verdict: Verdict) -> list[str]:

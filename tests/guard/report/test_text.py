@@ -58,6 +58,12 @@ def test_waivers_are_shown(folder):
     assert "waiver of quality.basics by ann until 2026-12-31T00:00:00Z (hard_rule): known" in text
 
 
+def test_a_promotion_that_opens_a_canary_says_so(folder):
+    text = render(folder.both().decide(policy=folder.policy + "canary: {steps: [5, 100]}\n").record)
+    assert text.startswith("PROMOTE: the candidate may have the first share of the traffic")
+    assert "\n\ncanary: first 5 %\n\n" in text
+
+
 def test_a_bootstrap_and_a_rollback(folder):
     policy = load_policy(folder.policy + "bootstrap: true\n")
     first = render(bootstrap(policy, candidate=DIGEST, **COMMON).record)

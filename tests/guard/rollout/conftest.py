@@ -125,6 +125,11 @@ def flipped(**changes: Any) -> Mapping[str, Any]:
     return record | changes
 
 
+def opened(**changes: Any) -> Mapping[str, Any]:
+    """A decision that let the canary begin: the candidate gets its first share."""
+    return flipped(action="advance", expected_weights={OLD: 100}, weights={NEW: 5, OLD: 95}, **changes)
+
+
 def watched(
     *windows: Mapping[str, Any], policy: str = POLICY, promoted: Mapping[str, Any] | None = None, **changes: Any
 ) -> Decision:

@@ -7,9 +7,7 @@ from click.testing import CliRunner
 
 from pulumi_infercrane.guard import Ledger
 from pulumi_infercrane.stacks.cli.guard import command
-from tests.guard.rollout.conftest import NEW, OLD, POLICY, alone, flipped, minutes, pair
-
-PASSED = flipped(as_of=minutes(0), action="keep")
+from tests.guard.rollout.conftest import NEW, OLD, POLICY, alone, flipped, minutes, opened, pair
 
 
 @pytest.fixture
@@ -18,7 +16,7 @@ def place(tmp_path, write, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write()
     (tmp_path / "policy.yaml").write_text(POLICY)
-    Ledger(tmp_path / "ledger.jsonl").append(PASSED)
+    Ledger(tmp_path / "ledger.jsonl").append(opened())
     return tmp_path
 
 
@@ -98,6 +96,19 @@ def test_a_held_step_keeps_its_start_and_a_step_back_begins_anew(place, write):
     asked = ("--candidate", NEW, "--baseline", OLD, "--weight", 25, "--started-at", minutes(0))
     run("canary", *at(60), *asked, "--record")
     assert f"step 5 % since {minutes(60)}" in run("canary", *at(61)).output
+
+
+def test_the_first_step_is_the_one_the_promotion_gave_whatever_the_policy_says_now(place, write):
+    (place / "policy.yaml").write_text(POLICY.replace("[5, 25, 100]", "[1, 5, 100]"))
+    write(pair())
+    assert f"step 5 % since {minutes(0)} · then 100 %" in run("canary", *at(10)).output
+
+
+def test_a_promotion_without_a_canary_opens_no_step(place, write):
+    Ledger(place / "ledger.jsonl").append(flipped(decision_id="sha256:" + "a" * 64))
+    write(pair())
+    done = run("canary", *at(10))
+    assert (done.exit_code, "does not say which step the route is in" in done.output) == (2, True)
 
 
 def test_a_step_the_ledger_does_not_know_must_be_said(place, write):

@@ -17,6 +17,7 @@ from tests.guard.rollout.conftest import (
     flipped,
     loaded,
     minutes,
+    opened,
     outcomes,
     pair,
     seconds,
@@ -204,7 +205,7 @@ def test_without_traffic_behind_the_promotion_there_is_no_baseline():
 
 
 def test_only_a_flip_is_watched():
-    for record in (flipped(action="keep"), flipped(decision_type="rollback"), step(pair()).record):
+    for record in (flipped(action="keep"), opened(), flipped(decision_type="rollback"), step(pair()).record):
         with pytest.raises(GuardError, match="let no new revision take over"):
             watched(promoted=record)
 

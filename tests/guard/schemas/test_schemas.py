@@ -96,6 +96,7 @@ def test_every_kind_of_decision_and_the_ledger_conform(folder, tmp_path):
     opened = load_policy(folder.policy + "bootstrap: true\n")
     made = [
         folder.decide(),
+        folder.decide(policy=folder.policy + "canary: {}\n"),
         bootstrap(opened, candidate=folder.candidate, **asked),
         rollback(target=folder.baseline, active=folder.candidate, reason="slow", policy_digest=opened.digest, **asked),
     ]

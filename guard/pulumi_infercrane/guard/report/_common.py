@@ -11,7 +11,8 @@ from pulumi_infercrane.guard.report import Context
 NOTHING = "-"
 LEFT_OUT = "… and {} more: see the decision record"
 
-_HEADLINES = {  # by verdict, or by action where traffic is decided on
+_HEADLINES = {  # by action where traffic is decided on, else by verdict
+    ("promotion", "advance"): "PROMOTE: the candidate may have the first share of the traffic",
     ("promotion", "promote"): "PROMOTE: the candidate may take over",
     ("promotion", "reject"): "REJECT: the active revision keeps serving",
     ("promotion", "insufficient_evidence"): "INSUFFICIENT EVIDENCE: the active revision keeps serving",
@@ -106,7 +107,7 @@ def _row(rule: Mapping[str, Any]) -> Row:
 def headline(record: Mapping[str, Any]) -> str:
     """`REJECT: the active revision keeps serving`."""
     kind, verdict = record["decision_type"], record["verdict"]
-    known = _HEADLINES.get((kind, verdict)) or _HEADLINES.get((kind, record["action"]))
+    known = _HEADLINES.get((kind, record["action"])) or _HEADLINES.get((kind, verdict))
     return known or one_line(f"{kind}: {verdict}")
 
 

@@ -7,7 +7,9 @@ from pulumi_infercrane.guard.printable import one_line, short
 
 
 def route(record: Mapping[str, Any]) -> Iterator[str]:
-    """Weights or the state of the watch, how the look was judged, and notices; nothing where no traffic was judged."""
+    """Where traffic is decided on: weights or the state of the watch, how the look was judged, and notices."""
+    if record["decision_type"] == "promotion" and "weights" in record:
+        yield one_line(f"canary: first {record['weights'].get(record['candidate'], 0)} %")
     if "look" not in record:
         return
     if record["decision_type"] == "canary_step":

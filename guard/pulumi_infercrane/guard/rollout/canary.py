@@ -14,7 +14,7 @@ from pulumi_infercrane.guard.errors import GuardError, PolicyError
 from pulumi_infercrane.guard.evidence.window import LoadedWindow
 from pulumi_infercrane.guard.judging.rule import Rule
 from pulumi_infercrane.guard.policy import Policy
-from pulumi_infercrane.guard.rollout.plan import WHOLE, Canary
+from pulumi_infercrane.guard.rollout.plan import WHOLE, Canary, weights
 from pulumi_infercrane.guard.rollout.windows import (
     ATTAINMENT,
     ERROR_DIFFERENCE,
@@ -114,7 +114,7 @@ def canary_step(
     about = {"service": service, "stack": stack, "candidate": candidate, "baseline": baseline}
     earlier = [record for record in history if _is_about(record, about, step)]
     _check_open(earlier, weight)
-    expected = _weights(candidate, baseline, weight)
+    expected = weights(candidate, baseline, weight)
     selection = select(_question(step, service, candidate, expected, windows, earlier), windows)
     look = look_at(selection, policy, earlier)
     judged = _judged(policy, selection, look, candidate, baseline)
@@ -129,7 +129,7 @@ def canary_step(
             "baseline": baseline,
             "expected_active": baseline,
             "expected_weights": expected,
-            "weights": _weights(candidate, baseline, next_weight),
+            "weights": weights(candidate, baseline, next_weight),
             "step": {"weight": weight, "started_at": format_time(step.started), "steps": list(step.canary.steps)},
             "look": look.record(),
             "policy_digest": policy.digest,
@@ -222,12 +222,6 @@ def _action(verdict: Verdict, next_weight: int) -> Action:
     if verdict == "promote":
         return "flip" if next_weight == WHOLE else "advance"
     return "hold"
-
-
-def _weights(candidate: str, baseline: str, weight: int) -> dict[str, int]:
-    """Percent by revision; a revision without any is left out."""
-    both = {candidate: weight, baseline: WHOLE - weight}
-    return {revision: share for revision, share in both.items() if share}
 
 
 def _expires_at(policy: Policy, step: _Step, selection: Selection, judged: Sequence[Judged], verdict: Verdict) -> str:

@@ -79,6 +79,12 @@ def read_post_promotion(node: Node) -> PostPromotion:
     )
 
 
+def weights(candidate: str, baseline: str, share: int) -> dict[str, int]:
+    """Percent by revision when the candidate gets `share` of a route; a revision without any is left out."""
+    both = {candidate: share, baseline: WHOLE - share}
+    return {revision: percent for revision, percent in both.items() if percent}
+
+
 def _steps(node: Node) -> tuple[int, ...]:
     steps = tuple(item.integer(1, WHOLE) for item in node.items())
     if len(steps) < 2 or list(steps) != sorted(set(steps)) or steps[-1] != WHOLE:

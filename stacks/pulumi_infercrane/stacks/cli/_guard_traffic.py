@@ -79,7 +79,7 @@ def canary(
     """
     policy, past = _load_policy(policy_file), _Past.of(ledger, stack)
     name = service or policy.service or "default"
-    step = past.step(policy, name)
+    step = past.step(name)
     decision = canary_step(
         policy,
         load_windows(windows),
@@ -155,18 +155,16 @@ class _Past:
             raise GuardError(f"{self.ledger}: no decision in it moved the route of service {service!r}")
         return flips[-1]
 
-    def step(self, policy: Policy, service: str) -> Mapping[str, Any]:
+    def step(self, service: str) -> Mapping[str, Any]:
         """Which step the newest decision leaves the route in, as far as it says."""
         newest = next(reversed(self._about(service)), None)
-        if newest is None or policy.canary is None:
+        if newest is None:
             return {}
         known = {name: newest.get(name, "") for name in ("candidate", "baseline")}
-        if newest["decision_type"] == "promotion" and newest["verdict"] == "promote":
-            return known | {"weight": policy.canary.steps[0], "started_at": newest["as_of"]}
-        if newest["decision_type"] != "canary_step" or newest["action"] not in ("advance", "hold"):
+        if newest["action"] not in ("advance", "hold") or "weights" not in newest:
             return {}
-        weight, before = newest["weights"][newest["candidate"]], newest["step"]
-        started_at = before["started_at"] if weight == before["weight"] else newest["as_of"]
+        weight, before = newest["weights"][newest["candidate"]], newest.get("step", {})
+        started_at = before["started_at"] if weight == before.get("weight") else newest["as_of"]
         return known | {"weight": weight, "started_at": started_at}
 
     def _about(self, service: str) -> list[Mapping[str, Any]]:

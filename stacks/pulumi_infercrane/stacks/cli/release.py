@@ -68,7 +68,7 @@ def history(stack: str | None, directory: Path, as_json: bool, last: int) -> Non
         candidate = chosen.config.name_of(decision["candidate"])
         click.echo(
             f"{decision['as_of']}  {decision['decision_id'][7:19]}  {decision['decision_type']:10}  "
-            f"{candidate:12}  {decision['verdict']:22}  {decision['action']:5}  {decision['first_reason']}"
+            f"{candidate:12}  {decision['verdict']:22}  {decision['action']:8}  {decision['first_reason']}"
         )
 
 
