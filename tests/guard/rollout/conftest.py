@@ -109,6 +109,7 @@ def flipped(**changes: Any) -> Mapping[str, Any]:
     """A decision that let the candidate take over, without windows of its own."""
     record = {
         "schema": "infercrane.decision/v1",
+        "guard_version": "0.2.0",
         "decision_id": "sha256:" + "f" * 64,
         "decision_type": "promotion",
         "verdict": "promote",
@@ -120,7 +121,11 @@ def flipped(**changes: Any) -> Mapping[str, Any]:
         "baseline": OLD,
         "expected_active": OLD,
         "policy_digest": "sha256:" + "0" * 64,
+        "history": [],
+        "rules": [],
         "evidence": [],
+        "reasons": ["benchmark.ttft_p95: within_margin"],
+        "first_reason": "benchmark.ttft_p95: within_margin",
     }
     return record | changes
 

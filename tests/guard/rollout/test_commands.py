@@ -112,7 +112,7 @@ def test_a_promotion_without_a_canary_opens_no_step(place, write):
 
 
 def test_a_step_the_ledger_does_not_know_must_be_said(place, write):
-    (place / "ledger.jsonl").unlink()
+    (place / "ledger.jsonl").write_text("")
     write(pair())
     done = run("canary", *at(10))
     assert done.exit_code == 2
@@ -121,6 +121,24 @@ def test_a_step_the_ledger_does_not_know_must_be_said(place, write):
     assert run("canary", *at(10), *asked).exit_code == 0
     done = run("watch", *at(30))
     assert (done.exit_code, "no decision in it moved the route" in done.output) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["canary", "watch"])
+def test_a_ledger_that_is_not_there_is_not_begun_anew(place, write, name):
+    (place / "ledger.jsonl").rename(place / "ledgers.jsonl")
+    write(pair())
+    asked = ("--candidate", NEW, "--baseline", OLD, "--weight", 5) if name == "canary" else ()
+    done = run(name, *at(10), *asked, "--started-at", minutes(0), "--record")
+    assert done.exit_code == 2
+    assert "ledger.jsonl: no such ledger; the promotion before the first step is in it" in done.output
+    assert not (place / "ledger.jsonl").exists()
+
+
+def test_a_ledger_with_something_else_in_it_is_refused_by_name(place, write):
+    Ledger(place / "ledger.jsonl").append({"decision_id": "sha256:" + "b" * 64, "service": "chat", "stack": "prod"})
+    write(pair())
+    done = run("canary", *at(10))
+    assert (done.exit_code, "ledger.jsonl: not a decision record: " in done.output) == (2, True)
 
 
 def test_a_step_that_was_taken_back_does_not_go_on(place, write):

@@ -21,10 +21,12 @@ from pulumi_infercrane.guard import (
 )
 from pulumi_infercrane.guard.report import text
 from pulumi_infercrane.guard.times import format_time
+from pulumi_infercrane.stacks.cli._ledger import decisions_of
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
 
 _File = click.Path(dir_okay=False, path_type=Path)
+_NO_LEDGER = "the promotion before the first step is in it; to begin without one, make it an empty file"
 _Existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -38,7 +40,7 @@ def _options(command: _Command) -> _Command:
         click.option("--started-at", help="Since when the route carries this weight; default: what the ledger says."),
         click.option("--stack", default="default", show_default=True, help="Stack the route belongs to."),
         click.option("--service", help="Service; default: the policy's."),
-        click.option("--ledger", type=_File, required=True, help="Ledger with earlier decisions."),
+        click.option("--ledger", type=_File, required=True, help="Ledger with earlier decisions; it must exist."),
         click.option("--policy", "policy_file", type=_Existing, required=True, help="Policy file."),
         click.argument("windows", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="WINDOWS..."),
     ):
@@ -142,7 +144,7 @@ class _Past:
 
     @classmethod
     def of(cls, ledger: Path, stack: str) -> "_Past":
-        return cls(ledger, stack, [entry.decision for entry in Ledger(ledger).entries()])
+        return cls(ledger, stack, decisions_of(ledger, _NO_LEDGER))
 
     @property
     def newest_id(self) -> str:

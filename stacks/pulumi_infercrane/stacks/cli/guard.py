@@ -11,7 +11,6 @@ import click
 from pulumi_infercrane.guard import (
     EvidenceSet,
     GuardError,
-    Ledger,
     Policy,
     PolicyError,
     decide,
@@ -25,6 +24,7 @@ from pulumi_infercrane.guard.times import format_time
 from pulumi_infercrane.guard.verification import archive_of
 from pulumi_infercrane.stacks.cli import _guard_import, _guard_noise, _guard_traffic, _guard_trust
 from pulumi_infercrane.stacks.cli._common import print_json
+from pulumi_infercrane.stacks.cli._ledger import checked, decisions_of
 from pulumi_infercrane.stacks.cli._reports import (
     Wanted,
     check_places,
@@ -195,28 +195,14 @@ def _only(role: str, evidence: EvidenceSet) -> str:
 
 
 def _history(ledger: Path | None) -> list[Mapping[str, Any]]:
-    """The decisions of a ledger; a misspelt name must not make evidence forgotten that an earlier decision used."""
-    if ledger is None:
-        return []
-    if not ledger.is_file():
-        raise GuardError(f"{ledger}: no such ledger; before the first decision leave --ledger out")
-    return [_checked(entry.decision, ledger) for entry in Ledger(ledger).entries()]
+    return decisions_of(ledger, "before the first decision leave --ledger out") if ledger else []
 
 
 def _record(file: Path) -> Mapping[str, Any]:
     try:
-        return _checked(parse(_read(file)), file)
+        return checked(parse(_read(file)), file)
     except Inadmissible as error:
         raise GuardError(f"{file}: not a decision record: {error.problem}") from error
-
-
-def _checked(document: Any, file: Path) -> Mapping[str, Any]:
-    from pulumi_infercrane.guard.recorded import check_record  # types that `check` without a ledger has no use for
-
-    try:
-        return check_record(document)
-    except GuardError as error:
-        raise GuardError(f"{file}: {error}") from error
 
 
 def _untouched(file: Path) -> Mapping[str, Any]:
