@@ -13,6 +13,7 @@ from pulumi_infercrane.guard.times import format_time
 
 HEAD = "schema: infercrane.policy/v1\nrequired_kinds: [cost]\n"
 PER_TOKENS, PER_GOOD = "per_million_output_tokens", "per_good_request"
+HOUR = {"started_at": "2026-11-30T03:02:00Z", "ended_at": "2026-11-30T04:02:00Z"}
 
 
 def judged(folder, rule=PER_TOKENS, head=HEAD, **asked):
@@ -222,6 +223,35 @@ def test_another_operating_point_is_not_cheaper_but_different(folder, scenario):
 def test_another_account_is_not_compared(folder, header):
     both(folder, header=header)
     assert outcome(judged(folder)) == ("unknown", "not_comparable")
+
+
+@pytest.mark.parametrize(
+    ("header", "note"),
+    [
+        ({"price_date": "2026-11-19"}, "list of 2026-11-19 against list of 2026-11-20"),
+        ({"price_source": "spot"}, "spot of 2026-11-20 against list of 2026-11-20"),
+    ],
+)
+def test_sides_priced_from_two_lists_are_compared_with_a_note(folder, header, note):
+    both(folder, header=header)
+    record = judged(folder)
+    assert (outcome(record), record["notes"]) == (("pass", "within_margin"), [f"other prices: {note}"])
+
+
+def test_a_metered_side_against_a_priced_one_is_noted(folder, recorded):
+    both(folder, header={"duration_s": 3600.0} | HOUR, change=lambda envelope: envelope.update(window=HOUR))
+    record = recorded(candidate={"price_source": "", "price_date": ""})
+    assert record["notes"] == ["other prices: metered against list of 2026-11-20"]
+
+
+def test_windows_priced_from_the_same_lists_need_no_note(folder):
+    for role in ("baseline", "candidate"):
+        for ordinal, source in ((1, "list"), (2, "spot"), (3, "list")):
+            run = {"group": "g", "ordinal": ordinal, "of": 3}
+            name, header = f"{role}-{ordinal}", {"price_source": source}
+            folder.cost(role, 2 + ordinal / 100, name=name, header=header, change=lambda e, run=run: e.update(run=run))
+    record = judged(folder)
+    assert (record["method"], record.get("notes")) == ("repeated_runs", None)
 
 
 def test_an_operating_point_nobody_declared_is_none(folder):

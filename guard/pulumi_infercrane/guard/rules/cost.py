@@ -115,7 +115,8 @@ def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     problem = sides.no_baseline or _incomparable(figure, sides, settings)
     if problem:
         return unknown(problem.code, problem.detail)
-    return replace(_against_baseline(rule, figure, sides, settings), evidence=ids(sides.all))
+    finding = _against_baseline(rule, figure, sides, settings)
+    return replace(finding, evidence=ids(sides.all), notes=(*finding.notes, *_other_prices(sides)))
 
 
 def _incomparable(figure: _Figure, sides: Sides, settings: Settings) -> Problem | None:
@@ -135,6 +136,19 @@ def _other_account(sides: Sides, settings: Settings) -> Problem | None:
     if len({member.record.idle_included for member in sides.all}) > 1:
         return Problem("not_comparable", "only one side includes the cost of idle accelerators")
     return None
+
+
+def _other_prices(sides: Sides) -> tuple[str, ...]:
+    """A note that the sides were not priced from one list: then the ratio is one of prices too."""
+    baseline, candidate = (
+        " and ".join(sorted({_prices(member) for member in side})) for side in (sides.baseline, sides.candidate)
+    )
+    return () if baseline == candidate else (f"other prices: {candidate} against {baseline}",)
+
+
+def _prices(member: Member) -> str:
+    cost = member.record
+    return f"{cost.price_source} of {cost.price_date}" if cost.price_source else "metered"
 
 
 def _loaded(member: Member) -> bool:
