@@ -9,10 +9,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from pulumi_infercrane.guard.admission.admit import Admission, Piece, Question, admit
+from pulumi_infercrane.guard.admission.admit import Admission, admit
 from pulumi_infercrane.guard.admission.binding import subjects_in
 from pulumi_infercrane.guard.admission.change import changed_fields, classes_of
 from pulumi_infercrane.guard.admission.freshness import usable_until
+from pulumi_infercrane.guard.admission.pieces import Piece, Question
 from pulumi_infercrane.guard.canonical import canonical_bytes, digest
 from pulumi_infercrane.guard.errors import GuardError, PolicyError
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet

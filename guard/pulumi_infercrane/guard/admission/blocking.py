@@ -1,0 +1,93 @@
+"""What keeps a whole kind from being judged: forged or withdrawn evidence, and a rollback since it was measured."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pulumi_infercrane.guard.admission.pieces import Piece, Question, members
+from pulumi_infercrane.guard.reasons import Problem
+from pulumi_infercrane.guard.rules import known_kinds
+from pulumi_infercrane.guard.times import parse_time
+
+FORGED = ("tampered", "signature_invalid")
+"""Somebody changed this evidence: nothing is judged beside it, however good the rest is."""
+STANDING = {"limit_exceeded", "hard_event"}
+"""Reasons of a fail that one piece can bring about alone."""
+
+
+def blocked_kinds(question: Question, pieces: Sequence[Piece]) -> Mapping[str, Problem]:
+    """By kind, why none of its rules can be judged, however good its pieces are."""
+    return _rolled_back(question, pieces) | _withdrawn(question, pieces) | _forged(pieces)
+
+
+def _forged(pieces: Sequence[Piece]) -> dict[str, Problem]:
+    return {
+        piece.envelope.kind: piece.problem
+        for piece in pieces
+        if piece.envelope and piece.bound and piece.problem and piece.problem.code in FORGED
+    }
+
+
+def _withdrawn(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem]:
+    """Evidence an earlier decision on this candidate used, and which is gone now without a successor's reason.
+
+    Gone is also what lost the signature it counted by: else a bad result could be made to not count by taking it off.
+    What broke a hard limit must stay even then: it counts beside its successor.
+    """
+    named = {one.evidence_id for piece in pieces if piece.used and piece.envelope for one in piece.envelope.supersedes}
+    replaced = named - _broke_a_limit(question.history)
+    present: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        present.setdefault(piece.item.evidence_id, []).append(piece)
+    blocked: dict[str, Problem] = {}
+    for record in question.history:
+        if record.get("candidate") != question.candidate:
+            continue
+        for entry in record.get("evidence", ()):
+            if entry["used"] and entry["evidence_id"] not in replaced and not _is_there(entry, present):
+                detail = f"{entry['evidence_id'][:19]}…, used by decision {record['decision_id'][:19]}…, is gone"
+                blocked[entry["kind"]] = Problem("evidence_withdrawn", detail)
+    return blocked
+
+
+def _is_there(entry: Mapping[str, Any], present: Mapping[str, Sequence[Piece]]) -> bool:
+    signers = set(entry.get("signers", ()))
+    return any(signers <= _signatures(piece) for piece in present.get(entry["evidence_id"], ()))
+
+
+def _signatures(piece: Piece) -> set[str]:
+    """Ids of all keys a piece claims to be signed by, whether they count or not."""
+    attestation = piece.envelope.attestation if piece.envelope else None
+    return {signature.keyid for signature in attestation.signatures} if attestation else set()
+
+
+def _broke_a_limit(history: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Evidence behind the hard fails of earlier decisions that did not compare two sides."""
+    return {
+        identifier
+        for record in history
+        for rule in record.get("rules", ())
+        if rule["outcome"] == "fail" and rule["class"] == "H" and set(rule["reasons"]) & STANDING
+        for identifier in rule.get("evidence", ())
+    }
+
+
+def _rolled_back(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem]:
+    """After a rollback the failed candidate needs a measurement that began later."""
+    times = [parse_time(record["as_of"]) for record in question.history if _rolls_back(record, question.candidate)]
+    if not times:
+        return {}
+    newest = max(times)
+    blocked: dict[str, Problem] = {}
+    for kind in known_kinds():
+        found = list(members(pieces, kind, "candidate"))
+        if found and all(member.envelope.window.started < newest for member in found):
+            blocked[kind] = Problem("stale", "measured before this revision was rolled back; measure it again")
+    return blocked
+
+
+def _rolls_back(record: Mapping[str, Any], candidate: str) -> bool:
+    """Away from a candidate that was active, or that had a share of the traffic."""
+    kind = (record.get("decision_type"), record.get("action"))
+    if kind == ("canary_step", "rollback"):
+        return record.get("candidate") == candidate
+    return kind[0] == "rollback" and record.get("baseline") == candidate
