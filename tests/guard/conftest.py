@@ -87,7 +87,8 @@ class Folder:
         lines: Callable[[list[dict[str, Any]]], None] | None = None,
     ) -> Path:
         """A run in which the last `failed` requests got no answer."""
-        ttft = self.seconds(150) if ttft is None else ttft
+        hair = hair_of(name or role)
+        ttft = [value * hair for value in (self.seconds(150) if ttft is None else ttft)]
         records = [request(index, value, ok=index < len(ttft) - failed) for index, value in enumerate(ttft)]
         if lines:
             lines(records)
@@ -123,7 +124,7 @@ class Folder:
         lines: Callable[[list[dict[str, Any]]], None] | None = None,
     ) -> Path:
         """`n` recorded requests answered again, each side with the same texts."""
-        records = [replayed(index) for index in range(n)]
+        records = [replayed(index, hair_of(name or role)) for index in range(n)]
         if lines:
             lines(records)
         head = {"workload_digest": DIGEST, "greedy": True} | (header or {})
@@ -262,12 +263,12 @@ class Folder:
         name: str = "",
         change: Callable[[dict[str, Any]], None] | None = None,
     ) -> Path:
-        """Files of any tool, by their part, under a sealed envelope; an object is written as JSON."""
+        """Files of any tool, by their part, under a sealed envelope; an object is written as JSON, a hair off."""
         self.root.mkdir(exist_ok=True, parents=True)
         name = name or f"{tool}-{role}"
         files = []
         for part, content in parts.items():
-            raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+            raw = content if isinstance(content, bytes) else json.dumps(off_by(hair_of(name), content)).encode()
             (self.root / f"{name}.{part}").write_bytes(raw)
             files.append(self.envelope(kind, role, f"{name}.{part}", raw, {}, 0)["files"][0])
             files[-1] |= {"part": part, "tool": tool, "tool_version": version}
@@ -284,9 +285,8 @@ class Folder:
         return path
 
     def summary(self, role: str, run: Mapping[str, Any], name: str = "", **about: Any) -> Path:
-        """A file of vllm-bench, labelled so that no two are the same."""
-        name = name or f"summary-{role}"
-        return self.measured(role, "vllm-bench", "0.33.0", {"primary": {**run, "label": name}}, name=name, **about)
+        """A file of vllm-bench."""
+        return self.measured(role, "vllm-bench", "0.33.0", {"primary": run}, name=name or f"summary-{role}", **about)
 
     def envelope(
         self, kind: str, role: str, path: str, raw: bytes, scenario: dict[str, Any], planned: int
@@ -310,6 +310,21 @@ class Folder:
             "window": {"started_at": STARTED, "ended_at": ENDED},
             "planned": {"requests": planned},
         }
+
+
+def hair_of(name: str) -> float:
+    """By how much the times of this run are off: no two runs take exactly as long, and no judged figure shows it."""
+    return 1 + int.from_bytes(hashlib.sha256(name.encode()).digest()[:2]) * 1e-15
+
+
+def off_by(hair: float, document: Any, key: str = "") -> Any:
+    """The document with its times multiplied: a whole number may be a count."""
+    if isinstance(document, Mapping):
+        return {name: off_by(hair, value, name) for name, value in document.items()}
+    if isinstance(document, list):
+        return [off_by(hair, value, key) for value in document]
+    is_time = isinstance(document, float) and (key.endswith("_ms") or not document.is_integer())
+    return document * hair if is_time else document
 
 
 def request(index: int, ttft: float, ok: bool = True) -> dict[str, Any]:
@@ -360,11 +375,12 @@ def samples() -> Path:
     return Path(__file__).parent / "samples"
 
 
-def replayed(index: int) -> dict[str, Any]:
+def replayed(index: int, hair: float = 1.0) -> dict[str, Any]:
     """One line of a replay file: every fourth request asks for JSON, every fifth for a tool call."""
     text = hashlib.sha256(f"text {index}".encode()).hexdigest()
     line: dict[str, Any] = {"id": f"{index:04d}", "outcome": "complete", "finish_reason": "stop", "text_sha256": text}
-    line |= {"out_tokens": 40 + index % 7, "ttft_s": 0.05, "e2e_s": round(0.5 + index % 11 / 50, 3), "refused": False}
+    e2e_s = (0.5 + index % 11 / 50 + index / 1e6) * hair
+    line |= {"out_tokens": 40 + index % 7, "ttft_s": 0.05, "e2e_s": e2e_s, "refused": False}
     if index % 4 == 0:
         line["structured"] = True
     if index % 5 == 0:

@@ -217,8 +217,8 @@ def test_requests_cut_at_the_end_are_few_or_the_run_is_truncated(case, judged, s
 
 def test_another_rate_is_another_operating_point(case, judged, samples):
     document = json.loads((samples / "vllm-bench/ok.json").read_text())
-    case(VLLM, document)
-    for rate, reason in ((10.2, "insufficient_n"), (10.3, "not_comparable")):
+    case(VLLM, document | {"request_rate": 1000})
+    for rate, reason in ((1020, "insufficient_n"), (1030, "not_comparable")):
         case(VLLM, document | {"request_rate": rate}, role="baseline")
         assert judged("ttft_p50")["reasons"] == [reason]
 

@@ -103,10 +103,13 @@ def noise_of(policy: Policy, evidence: EvidenceSet, revision: str, dealings: int
 
 
 def _runs(evidence: EvidenceSet) -> Mapping[str, Sequence[Member]]:
+    """By kind. A copy of a run is no other run: it would show no noise between them."""
     runs: dict[str, list[Member]] = {}
+    seen: set[str] = set()
     for item in sorted(evidence.items, key=lambda item: item.evidence_id):
-        if item.envelope and item.record is not None:
+        if item.envelope and item.record is not None and seen.isdisjoint(item.content):
             runs.setdefault(item.envelope.kind, []).append(Member(item.envelope, item.record))
+            seen |= item.content
     return runs
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.admission.binding import binding_problem
 from pulumi_infercrane.guard.admission.blocking import blocked_kinds
-from pulumi_infercrane.guard.admission.copies import once, without_shared_files
+from pulumi_infercrane.guard.admission.copies import once, without_shared
 from pulumi_infercrane.guard.admission.freshness import stale_problem
 from pulumi_infercrane.guard.admission.groups import (
     without_incomplete_groups,
@@ -64,7 +64,7 @@ class Admission:
 def admit(question: Question, evidence: EvidenceSet) -> Admission:
     """Pass every piece of evidence through the gates."""
     pieces = [_piece(question, item) for item in sorted(evidence.items, key=_order)]
-    pieces = once(without_shared_files(pieces))
+    pieces = once(without_shared(pieces))
     pieces = without_other_comparisons(without_incomplete_groups(pieces))
     pieces = without_superseded(pieces)
     return Admission(tuple(pieces), blocked_kinds(question, pieces))

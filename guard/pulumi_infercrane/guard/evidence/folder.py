@@ -8,11 +8,13 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pulumi_infercrane.guard.canonical import digest, digest_bytes
 from pulumi_infercrane.guard.errors import EvidenceError
+from pulumi_infercrane.guard.evidence.content import content_of
 from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile, parse_envelope
 from pulumi_infercrane.guard.evidence.identity import revision_digest
 from pulumi_infercrane.guard.evidence.readers import reader_for
@@ -48,6 +50,11 @@ class LoadedEvidence:
     @property
     def evidence_id(self) -> str:
         return self.envelope.evidence_id if self.envelope else ""
+
+    @cached_property
+    def content(self) -> frozenset[str]:
+        """What was measured, see `content.py`; empty without a record."""
+        return content_of(self.record) if self.record is not None else frozenset()
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,12 @@ class Latency:
     adjusted: bool = False
     """The quantiles are over all requests, failed ones as infinitely slow."""
 
+    @property
+    def times_s(self) -> tuple[float, ...]:
+        """The quantiles, and the mean where there is one."""
+        mean = () if self.mean is None else (self.mean,)
+        return *mean, *self.quantiles.values()
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -209,6 +215,8 @@ class Reliability:
     restarts: int | None = None
     unready_s: float | None = None
     ghost_replicas: int | None = None
+    times_s: Column = field(default_factory=lambda: array("d"))
+    """Of answers, one by one or in sum, where the file has them; judged by no rule, they tell one soak from another."""
     cold_starts_s: tuple[float, ...] = ()
     rollback_drill_s: float | None = None
     """Seconds of a rollback drill that succeeded."""

@@ -23,10 +23,10 @@ def test_a_load_run_becomes_requests_in_seconds(folder):
     assert (record.attempted, record.failed, record.concurrency, record.token_source) == (3, 1, 2.0, "usage")
     requests = record.requests
     columns = (requests.ttft_s, requests.tpot_s, requests.e2e_s, requests.in_tokens, requests.out_tokens)
-    assert [column[0] for column in columns] == [0.05, 0.01, 0.52, 30, 48]
+    assert [column[0] for column in columns] == pytest.approx([0.05, 0.01, 0.52, 30, 48])
     assert list(requests.ok) == [1, 1, 0]
     assert record.errors == {"http_error": 1}
-    assert list(requests.seconds("ttft_s")) == [0.05, 0.06, math.inf]
+    assert list(requests.seconds("ttft_s")) == pytest.approx([0.05, 0.06, math.inf])
 
 
 def test_a_task_becomes_answers_by_id(folder):
@@ -142,7 +142,8 @@ def test_a_replay_becomes_answers_by_id(folder):
     record = read(folder).record
     assert (record.planned, record.attempted, record.greedy, record.similarity) == (6, 6, True, "rouge-l")
     whole = record.requests["0000"]
-    assert (whole.out_tokens, whole.ttft_s, whole.e2e_s, whole.similarity) == (40, 0.05, 0.5, 0.25)
+    figures = (whole.out_tokens, whole.ttft_s, whole.e2e_s, whole.similarity)
+    assert figures == pytest.approx((40, 0.05, 0.5, 0.25))
     assert (whole.structured, whole.refused, whole.finish_reason) == (True, True, "stop")
     assert whole.tool_calls.startswith("sha256:")
     assert record.requests["0001"] == Replayed(ok=False, outcome="idle_timeout")

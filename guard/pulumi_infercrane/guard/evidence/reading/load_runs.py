@@ -1,6 +1,7 @@
 """What load tools say in sum, beyond what `checks` holds against each other."""
 
 import math
+from array import array
 from collections.abc import Mapping
 
 from pulumi_infercrane.guard.evidence.reading.checks import SUM_SHARE
@@ -51,4 +52,6 @@ def without_token_times(latencies: Mapping[str, Latency]) -> dict[str, Latency]:
 
 def reliability_of(run: Benchmark) -> Reliability:
     """The failures of a load run, over its duration; nothing of drills, crashes or restarts."""
-    return Reliability(attempted=run.attempted, failed=run.failed, duration_s=run.duration_s, errors=run.errors)
+    in_sum = (time for latency in run.latencies.values() for time in latency.times_s)
+    times = run.requests.e2e_s if run.requests else array("d", in_sum)
+    return Reliability(run.attempted, run.failed, run.duration_s, errors=run.errors, times_s=times)

@@ -1,5 +1,7 @@
 """`infercrane.reliability/v1`: one line per request of a soak; events and drills stand in the header."""
 
+import math
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,7 +22,11 @@ def read(header: Mapping[str, Any], lines: Iterator[tuple[int, dict[str, Any]]])
         Inadmissible: with the line.
     """
     window, watched = window_s(header), duration_s(header)
-    outcomes = Counter(_outcome(line, window, f"line {line_number}") for line_number, line in lines)
+    outcomes, times = Counter[str](), array("d")
+    for line_number, line in lines:
+        where = f"line {line_number}"
+        outcomes[_outcome(line, window, where)] += 1
+        times.append(optional_number(line, "e2e_s", where) or math.nan)
     errors = {outcome: times for outcome, times in outcomes.items() if outcome != "complete"}
     opened, completed = _drain(header)
     return Reliability(
@@ -29,6 +35,7 @@ def read(header: Mapping[str, Any], lines: Iterator[tuple[int, dict[str, Any]]])
         duration_s=watched,
         timeouts=sum(times for outcome, times in errors.items() if outcome.endswith(TIMEOUT)),
         errors=errors,
+        times_s=times,
         crashes=optional_count(header, "crashes", "line 1"),
         oom_kills=optional_count(header, "oom_kills", "line 1"),
         restarts=optional_count(header, "restarts", "line 1"),
