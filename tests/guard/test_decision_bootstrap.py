@@ -1,9 +1,20 @@
 """Decisions that need no evidence: the first revision of a service, and the way back."""
 
+import json
+
 import pytest
 
-from pulumi_infercrane.guard import GuardError, PolicyError, bootstrap, load_policy, rollback
+from pulumi_infercrane.guard import (
+    EvidenceSet,
+    GuardError,
+    PolicyError,
+    bootstrap,
+    load_evidence,
+    load_policy,
+    rollback,
+)
 from pulumi_infercrane.guard.decision import GUARD_VERSION
+from pulumi_infercrane.guard.verification import recompute
 
 DIGEST = "sha256:" + "0" * 64
 AS_OF = "2026-11-30T05:00:00Z"
@@ -50,7 +61,7 @@ def test_the_record_of_a_first_revision(folder):
         "candidate": folder.candidate,
         "policy_digest": policy.digest,
         "prev_decision_id": DIGEST,
-        "required_kinds": ["benchmark", "quality"],
+        "required_kinds": [],
         "rules": [
             {"rule": rule, "class": weight, "outcome": "not_applicable", "reasons": ["bootstrap"]}
             for rule, weight in (
@@ -64,6 +75,118 @@ def test_the_record_of_a_first_revision(folder):
         "first_reason": "bootstrap",
         "decision_id": decision.decision_id,
     }
+
+
+FIRST = """\
+schema: infercrane.policy/v1
+bootstrap: BOOTSTRAP
+required_kinds: [benchmark]
+rules:
+  - {id: benchmark.error_fraction, limit: 0.05}
+  - {id: benchmark.ttft_p95, margin: 1.0}
+  - {id: reliability.error_fraction, class: S}
+  - {id: reliability.crashes}
+"""
+ALLOWED = FIRST.replace("BOOTSTRAP", "true")
+SOAKED = FIRST.replace("BOOTSTRAP", "{required_kinds: [reliability]}")
+
+
+def first(folder, policy=ALLOWED, **changes):
+    """The decision on the first revision, with what the folder holds about it."""
+    folder.root.mkdir(exist_ok=True)
+    asked = {"service": "chat", "stack": "dev", "candidate": folder.candidate, "as_of": AS_OF}
+    return bootstrap(load_policy(policy), load_evidence(folder.root), **(asked | changes))
+
+
+def outcomes(decision):
+    return {rule["rule"]: f"{rule['outcome']} {rule['reasons'][0]}" for rule in decision.record["rules"]}
+
+
+def test_limits_are_judged_on_whatever_evidence_there_is(folder):
+    folder.benchmark("candidate")
+    decision = first(folder)
+    assert (decision.verdict, decision.action) == ("promote", "flip")
+    assert outcomes(decision) == {
+        "benchmark.error_fraction": "pass within_margin",
+        "benchmark.ttft_p95": "not_applicable bootstrap",
+        "reliability.error_fraction": "not_applicable bootstrap",
+        "reliability.crashes": "not_applicable bootstrap",
+    }
+    assert (decision.record["first_reason"], decision.expires_at) == ("bootstrap", "2026-12-07T04:02:00Z")
+    assert decision.reasons[1].startswith("benchmark.error_fraction: within_margin")
+
+
+def test_a_first_revision_that_breaks_a_limit_does_not_serve(folder):
+    folder.benchmark("candidate", failed=60)
+    decision = first(folder)
+    assert (decision.verdict, decision.action, decision.decision_type) == ("reject", "keep", "bootstrap")
+    assert decision.record["first_reason"] == "benchmark.error_fraction: limit_exceeded"
+    assert len(decision.reasons) == 1
+
+
+def test_evidence_that_settles_nothing_is_no_bar_unless_it_is_required(folder):
+    folder.reliability(n=20)
+    assert (first(folder).verdict, first(folder, SOAKED).verdict) == ("promote", "insufficient_evidence")
+
+
+def test_what_the_policy_requires_of_a_first_revision_must_be_there(folder):
+    decision = first(folder, SOAKED)
+    assert (decision.verdict, decision.action) == ("insufficient_evidence", "keep")
+    assert decision.reasons == ("reliability: no_evidence: no admissible candidate measurement",)
+    assert decision.record["required_kinds"] == ["reliability"]
+    folder.reliability(n=900)
+    assert first(folder, SOAKED).verdict == "promote"
+    folder.reliability(n=900, header={"crashes": 1})
+    assert first(folder, SOAKED).verdict == "reject"
+
+
+def test_evidence_about_another_revision_is_listed_and_says_nothing(folder):
+    folder.benchmark("baseline", failed=60)
+    decision = first(folder)
+    assert decision.verdict == "promote"
+    (entry,) = decision.record["evidence"]
+    assert "compared with nothing" in entry["reasons"][0]
+
+
+def test_a_kind_may_be_waived_for_a_first_revision_and_the_decision_ends_with_the_waiver(folder):
+    waiver = {"reason": "cluster of one", "owner": "ann", "expires_at": "2026-12-01T00:00:00Z"}
+    named = waiver | {"rule": "reliability", "revision_digest": folder.candidate}
+    decision = first(folder, f"{SOAKED}waivers: [{json.dumps(named)}]\n")
+    assert (decision.verdict, decision.expires_at) == ("promote", "2026-12-01T00:00:00Z")
+
+
+def test_what_rejected_a_first_revision_may_not_disappear(folder):
+    path = folder.benchmark("candidate", failed=60)
+    rejected = first(folder)
+    path.unlink()
+    decision = first(folder, history=[rejected.record])
+    assert decision.verdict == "insufficient_evidence"
+    assert decision.record["first_reason"] == "benchmark: evidence_withdrawn"
+    assert decision.record["history"] == [rejected.decision_id]
+
+
+def test_a_decision_on_evidence_about_a_first_revision_is_computed_again(folder):
+    folder.reliability(n=900)
+    decision = first(folder, SOAKED)
+    again = recompute(decision.record, load_policy(SOAKED), load_evidence(folder.root))
+    assert again.canonical == decision.canonical
+    with pytest.raises(GuardError, match="gone or was changed"):
+        recompute(decision.record, load_policy(SOAKED), EvidenceSet(()))
+
+
+@pytest.mark.parametrize(
+    ("bootstrap_of", "message"),
+    [
+        ("{required_kinds: [quality]}", "no rule with a limit judges 'quality'"),
+        ("{required_kinds: [tarot]}", "measures benchmark"),
+        ("{required: [reliability]}", "unknown key 'required'"),
+        ("{}", "'required_kinds' is missing"),
+        ("[reliability]", "a single value was expected"),
+    ],
+)
+def test_what_a_policy_cannot_ask_of_a_first_revision(bootstrap_of, message):
+    with pytest.raises(PolicyError, match=message):
+        load_policy(FIRST.replace("BOOTSTRAP", bootstrap_of))
 
 
 def test_the_record_of_a_rollback(folder):

@@ -3,7 +3,7 @@
 The record it leaves (`infercrane.decision/v1`) is the same byte for byte wherever it is computed again.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -40,6 +40,8 @@ GUARD_VERSION = "0.2.0"
 """Goes into every record; raised when the same inputs may give another decision."""
 
 Action = Literal["flip", "keep", "advance", "hold", "rollback"]
+
+_NOTHING = EvidenceSet(())
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def decide(
     required = policy.required_kinds(stack, classes_of(change))
     lifted = set(required) & kinds_waived(policy.waivers, candidate, question.as_of)
     admission = admit(question, evidence)
-    judged = _judge(question, admission, set(required) - lifted)
+    judged = _judge(question, admission, policy.rules, set(required) - lifted)
     verdict = verdict_of(judged)
     action, route = _route(policy, verdict, candidate, baseline)
     return sealed(
@@ -158,9 +160,20 @@ def decide(
 
 
 def bootstrap(
-    policy: Policy, *, service: str, stack: str, candidate: str, as_of: str, previous_decision_id: str = ""
+    policy: Policy,
+    evidence: EvidenceSet = _NOTHING,
+    *,
+    service: str,
+    stack: str,
+    candidate: str,
+    as_of: str,
+    history: Sequence[Mapping[str, Any]] = (),
+    previous_decision_id: str = "",
 ) -> Decision:
-    """The first revision of a service: there is nothing to compare it with.
+    """May `candidate` be the first revision of a service? There is nothing to compare it with.
+
+    Rules with a limit are judged on the evidence there is about it, and a fail rejects. Missing is only what the policy
+    requires of a first revision, and what an earlier decision on it used.
 
     Raises:
         PolicyError: unless the policy says `bootstrap: true` and is for this service.
@@ -169,19 +182,33 @@ def bootstrap(
     check_service(policy, service)
     if not policy.bootstrap:
         raise PolicyError(f"{policy.source}: the first revision of {service!r} needs 'bootstrap: true' in the policy")
-    reason = f"bootstrap: first revision of service {service!r}, nothing to compare it with; the policy allows it"
+    relevant = [record for record in history if _concerns(record, candidate)]
+    question = Question(policy, candidate, "", utc_time(as_of), relevant, stack, subjects_in(evidence.items))
+    lifted = set(policy.bootstrap_kinds) & kinds_waived(policy.waivers, candidate, question.as_of)
+    admission = admit(question, evidence)
+    judged = _judge_first(question, admission, set(policy.bootstrap_kinds) - lifted)
+    by_rule = {one.rule.id: rule_record(one) for one in judged}
+    asked = any(one.required or one.finding.outcome == "fail" for one in judged)
+    verdict = verdict_of(judged) if asked else "promote"
+    allowed = f"bootstrap: first revision of service {service!r}, nothing to compare it with; the policy allows it"
     return sealed(
         {
-            **record_head("bootstrap", "promote", "flip", service, stack),
-            "as_of": format_time(utc_time(as_of)),
+            **record_head("bootstrap", verdict, "flip" if verdict == "promote" else "keep", service, stack),
+            "as_of": format_time(question.as_of),
+            "expires_at": _expires_at(question, admission, judged, lifted),
             "candidate": candidate,
             "policy_digest": policy.digest,
+            "signers": _signers(policy, admission),
+            "evidence_digest": evidence.digest if evidence.items else "",
             "prev_decision_id": previous_decision_id,
-            "required_kinds": list(policy.required_kinds(stack)),
-            "rules": [_not_applicable(rule) for rule in policy.rules],
-            "evidence": [],
-            "reasons": [reason],
-            "first_reason": "bootstrap",
+            "history": [record["decision_id"] for record in relevant] or "",
+            "required_kinds": list(policy.bootstrap_kinds),
+            "rules": [by_rule.get(rule.id) or _not_applicable(rule) for rule in policy.rules],
+            "evidence": [_evidence_record(piece, policy) for piece in admission.pieces],
+            "waivers": waiver_records(policy, judged, candidate, question.as_of) or "",
+            "notes": list(policy.notes) or "",
+            "reasons": [*([allowed] if verdict == "promote" else []), *_reasons(judged, verdict)],
+            "first_reason": "bootstrap" if verdict == "promote" else in_order_of_weight(judged)[0].short,
         }
     )
 
@@ -242,9 +269,9 @@ def _concerns(record: Mapping[str, Any], candidate: str) -> bool:
     return record["candidate"] == candidate or rolled_back
 
 
-def _judge(question: Question, admission: Admission, required: Collection[str]) -> list[Judged]:
+def _judge(question: Question, admission: Admission, rules: Iterable[Rule], required: Collection[str]) -> list[Judged]:
     settings = question.policy.settings
-    judged = [_judge_rule(question, admission, rule, rule.kind in required) for rule in question.policy.rules]
+    judged = [_judge_rule(question, admission, rule, rule.kind in required) for rule in rules]
     return waived(confirmed(judged, settings.alpha), question.policy.waivers, question.candidate, question.as_of)
 
 
@@ -264,6 +291,14 @@ def _route(policy: Policy, verdict: Verdict, candidate: str, baseline: str) -> t
         return "flip", {}
     first = weights(candidate, baseline, policy.canary.steps[0])
     return "advance", {"expected_weights": weights(candidate, baseline, 0), "weights": first}
+
+
+def _judge_first(question: Question, admission: Admission, required: set[str]) -> list[Judged]:
+    """Rules with a limit, of kinds that are required of a first revision, were offered, or may not be judged."""
+    required = required | admission.blocked.keys()
+    offered = {piece.envelope.kind for piece in admission.pieces if piece.envelope and piece.bound}
+    rules = [rule for rule in question.policy.rules if not rule.relative and rule.kind in required | offered]
+    return _judge(question, admission, rules, required)
 
 
 def _reasons(judged: Sequence[Judged], verdict: Verdict) -> list[str]:

@@ -82,6 +82,9 @@ class Policy:
     by_change: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Kinds that a class of change needs beside those of `change.NEEDS`."""
     bootstrap: bool = False
+    """Whether a first revision may serve, with nothing to compare it with."""
+    bootstrap_kinds: tuple[str, ...] = ()
+    """Kinds of which even that one needs evidence, sorted."""
     waivers: tuple[Waiver, ...] = ()
     trust: Trust | None = None
     canary: Canary | None = None
@@ -153,7 +156,8 @@ def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
             slo=_slo(fields),
             bounds={rule.id: rule.bound for rule in rules},
         ),
-        bootstrap="bootstrap" in fields and fields["bootstrap"].boolean(),
+        bootstrap=_allows_bootstrap(fields),
+        bootstrap_kinds=_bootstrap_kinds(fields, rules),
         waivers=_waivers(fields, {rule.id for rule in rules} | set(known_kinds())),
         trust=read_trust(fields["trust"]) if "trust" in fields else None,
         canary=read_canary(fields["canary"]) if "canary" in fields else None,
@@ -272,6 +276,22 @@ def _judged(node: Node, kinds: Iterable[str], with_rules: set[str]) -> None:
             raise node.error(
                 f"{node.text()}: kind {kind!r} is required but no rule judges it: add one like {example!r}"
             )
+
+
+def _allows_bootstrap(fields: Mapping[str, Node]) -> bool:
+    """`true`, or a mapping that says what is needed."""
+    return "bootstrap" in fields and (fields["bootstrap"].is_mapping or fields["bootstrap"].boolean())
+
+
+def _bootstrap_kinds(fields: Mapping[str, Node], rules: Iterable[Rule]) -> tuple[str, ...]:
+    if "bootstrap" not in fields or not fields["bootstrap"].is_mapping:
+        return ()
+    items = tuple(fields["bootstrap"].mapping(("required_kinds",), ("required_kinds",))["required_kinds"].items())
+    with_limit = {rule.kind for rule in rules if not rule.relative}
+    for item in items:
+        if _known(item, item.text(), "bootstrap") not in with_limit:
+            raise item.error(f"bootstrap: no rule with a limit judges {item.text()!r}, and there is nothing to compare")
+    return tuple(sorted({item.text() for item in items}))
 
 
 def _by_change(fields: Mapping[str, Node], with_rules: set[str]) -> Mapping[str, tuple[str, ...]]:

@@ -89,7 +89,8 @@ def recompute(
     common = {name: record[name] for name in ("service", "stack", "as_of")}
     common["previous_decision_id"] = record.get("prev_decision_id", "")
     if record["decision_type"] == "bootstrap":
-        return bootstrap(policy, candidate=record["candidate"], **common)
+        past = _named(record.get("history", ()), history)
+        return bootstrap(policy, seen_by(record, evidence), candidate=record["candidate"], history=past, **common)
     if record["decision_type"] == "rollback":
         return _rollback_again(record, common)
     if record["decision_type"] == "override":

@@ -30,7 +30,8 @@ def binding_problem(envelope: Envelope, asked: str, subject: Subject | None, sta
     measured = envelope.subject
     same = measured.revision_digest == asked
     if not same and not (envelope.kind == "quality" and subject and _answer_alike(measured, subject)):
-        detail = f"measured {envelope.role} {measured.revision_digest[:19]}…, this decision is about {asked[:19]}…"
+        about = f"about {asked[:19]}…" if asked else "about a first revision, which is compared with nothing"
+        detail = f"measured {envelope.role} {measured.revision_digest[:19]}…, this decision is {about}"
         return Problem("binding_mismatch", detail)
     if envelope.kind in _OF_ONE_STACK:
         return _stack_problem(measured, stack)

@@ -17,6 +17,8 @@ _HEADLINES = {  # by action where traffic is decided on, else by verdict
     ("promotion", "reject"): "REJECT: the active revision keeps serving",
     ("promotion", "insufficient_evidence"): "INSUFFICIENT EVIDENCE: the active revision keeps serving",
     ("bootstrap", "promote"): "BOOTSTRAP: the first revision of this service may serve",
+    ("bootstrap", "reject"): "REJECT: nothing serves yet",
+    ("bootstrap", "insufficient_evidence"): "INSUFFICIENT EVIDENCE: nothing serves yet",
     ("rollback", "promote"): "ROLLBACK: an earlier revision may take over again",
     ("override", "promote"): "OVERRIDE: the target takes over by order, without evidence",
     ("canary_step", "advance"): "ADVANCE: the candidate may have the next share of the traffic",

@@ -79,6 +79,12 @@ class PolicyCanary(Closed):
     on_timeout: Literal["hold", "step_back"] | None = None
 
 
+class PolicyBootstrap(Closed):
+    """What even a first revision needs evidence of."""
+
+    required_kinds: list[str]
+
+
 class PolicyPostPromotion(Closed):
     """The watch over a revision that took over."""
 
@@ -98,7 +104,7 @@ class PolicyFile(Closed):
     service: str | None = None
     alpha: Annotated[float, Field(ge=0.0001, le=0.2)] | None = None
     max_looks: Annotated[int, Field(ge=1, le=100)] | None = None
-    bootstrap: bool | None = None
+    bootstrap: bool | PolicyBootstrap | None = None
     by_change: PolicyByChange | None = None
     min_duration_s: Annotated[float, Field(ge=0, le=86400)] | None = None
     min_soak_s: Annotated[float, Field(ge=0, le=30 * 86400)] | None = None
