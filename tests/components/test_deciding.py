@@ -79,6 +79,21 @@ def test_the_first_and_only_revision_serves_by_bootstrap(world: World) -> None:
     assert (fields["activeRevision"], fields["decisionType"], fields["action"]) == (world.r1, "bootstrap", "flip")
 
 
+def test_a_first_revision_that_breaks_a_limit_does_not_serve(world: World) -> None:
+    world.evidence.benchmark("baseline", failed=60, change=lambda envelope: envelope.update(role="candidate"))
+    fields = world.up(revisions=(world.r1,)).fields
+    assert (fields["activeRevision"], fields["decisionType"], fields["verdict"]) == ("", "bootstrap", "reject")
+
+
+def test_a_first_revision_serves_once_what_the_policy_requires_is_there(world: World) -> None:
+    world.policy = "bootstrap: {required_kinds: [benchmark]}\n" + POLICY
+    fields = world.up(revisions=(world.r1,)).fields
+    assert (fields["activeRevision"], fields["action"]) == ("", "keep")
+    world.evidence.benchmark("baseline", change=lambda envelope: envelope.update(role="candidate"))
+    fields = world.up(revisions=(world.r1,)).fields
+    assert (fields["activeRevision"], fields["action"], fields["previousRevision"]) == (world.r1, "flip", "")
+
+
 def test_without_bootstrap_in_the_policy_nothing_serves_first(world: World) -> None:
     world.policy = POLICY
     where, why = problem(world.preview(revisions=(world.r1,)))

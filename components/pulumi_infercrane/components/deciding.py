@@ -12,7 +12,6 @@ from typing import Any
 from pulumi_infercrane.guard import (
     Decision,
     EvidenceReference,
-    EvidenceSet,
     GuardError,
     Ledger,
     LedgerError,
@@ -123,7 +122,7 @@ def _decide(declared: Declared, old: Mapping[str, Any]) -> Outcome:
     if declared.override:
         return _override(declared, policy, old)
     if not active:
-        return _first(declared, policy)
+        return _first(declared, policy, old)
     if declared.candidate in ("", active):
         return Outcome(_nothing_to_decide(old))
     return _judge(declared, policy, old)
@@ -161,17 +160,25 @@ def _unsafe(declared: Declared, old: Mapping[str, Any]) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
-def _first(declared: Declared, policy: Policy) -> Outcome:
-    """No revision is known to serve: bootstrap, if the policy allows it."""
+def _first(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcome:
+    """No revision is known to serve: bootstrap, if the policy allows it. Until it says promote, nothing serves."""
     first = declared.initial_active or declared.revisions[0]
+    evidence = load_evidence(declared.evidence_folder, declared.evidence)
     decision = bootstrap(
         policy,
+        evidence,
         service=declared.service,
         stack=declared.stack,
         candidate=first,
-        as_of=declared.as_of or BEFORE_ALL_EVIDENCE,
+        as_of=declared.as_of or newest_end(evidence) or BEFORE_ALL_EVIDENCE,
+        history=[entry.decision for entry in Ledger(declared.ledger).entries()],
     )
-    return _decided(decision, active=first, previous="")
+    if decision.verdict == "promote":
+        return _decided(decision, active=first, previous="")
+    before = old.get("initialActive") or next(iter(old.get("revisions") or ()), "")
+    if before == first and _says_the_same(decision, declared, old):
+        return Outcome(_carried(old))
+    return _decided(decision, active="", previous="")
 
 
 def _roll_back(declared: Declared, old: Mapping[str, Any]) -> Outcome:
@@ -244,16 +251,14 @@ def _judge(declared: Declared, policy: Policy, old: Mapping[str, Any]) -> Outcom
     )
     if decision.verdict == "promote":
         return _decided(decision, active=declared.candidate, previous=active)
-    if _says_the_same(decision, declared, policy, evidence, old):
+    if _says_the_same(decision, declared, old):
         return Outcome(_carried(old))
     return _kept(decision, old)
 
 
-def _says_the_same(
-    decision: Decision, declared: Declared, policy: Policy, evidence: EvidenceSet, old: Mapping[str, Any]
-) -> bool:
+def _says_the_same(decision: Decision, declared: Declared, old: Mapping[str, Any]) -> bool:
     """The same question as last time, with the same answer: time alone is no reason for a new decision."""
-    question = (declared.candidate, old["activeRevision"], evidence.digest, policy.digest)
+    question = (declared.candidate, old.get("activeRevision"), decision.evidence_digest, decision.policy_digest)
     asked = (old.get("candidate"), old.get("decisionTarget"), old.get("evidenceDigest"), old.get("policyDigest"))
     answer = (decision.verdict, [_code(reason) for reason in decision.reasons])
     answered = (old.get("verdict"), [_code(reason) for reason in old.get("reasons") or ()])

@@ -123,8 +123,8 @@ class Run:
         )
         return list((await self.release.check(request)).failures)
 
-    async def create(self) -> None:
-        inputs = await self.check()
+    async def create(self, **changes: Any) -> None:
+        inputs = await self.check(**changes)
         made = await self.release.create(CreateRequest(self.context, URN, "chat", inputs, preview=False, timeout_s=0))
         assert made.id == "release/chat"
         self.inputs, self.outputs = inputs, dict(made.outputs)
@@ -185,6 +185,18 @@ async def test_create_flips_from_nothing_and_keeps_the_decision(run: Run) -> Non
     assert await run.served() == run.evidence.baseline
     (entry,) = Ledger(run.folder / "ledger.jsonl").entries()
     assert entry.decision["decision_id"] == run.outputs["decisionId"]
+
+
+async def test_a_first_revision_without_what_the_policy_requires_waits(run: Run) -> None:
+    text = "bootstrap: {required_kinds: [benchmark]}\n" + POLICY
+    asked = {"policy": {"source": "policy.yaml", "text": text}}
+    await run.create(**asked)
+    assert (run.outputs["servedRevision"], run.outputs["verdict"]) == ("", "insufficient_evidence")
+    assert (await run.served(), run.outputs["servedDecision"]) == ("", "")
+    assert await run.changed(await run.check(**asked)) == []
+    run.evidence.benchmark("baseline", change=lambda envelope: envelope.update(role="candidate"))
+    await run.update(await run.check(**asked))
+    assert await run.served() == run.evidence.baseline
 
 
 async def test_a_preview_touches_neither_route_nor_ledger(run: Run) -> None:

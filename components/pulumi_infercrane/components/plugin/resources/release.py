@@ -35,6 +35,7 @@ from pulumi_infercrane.guard import Decision, GuardError, Ledger, LedgerError
 from pulumi_infercrane.router.control import (
     ControlClient,
     Flip,
+    LiveService,
     RouterError,
     RouterUnreachable,
     ServiceUnknown,
@@ -102,9 +103,11 @@ class Release:
         if request.preview:
             return CreateResult("", _outputs(request.inputs, generation=UNKNOWN))
         async with _router(request.inputs) as router:
-            serving = await _nothing_else_serves(router, request.inputs)
+            live = await _nothing_else_serves(router, request.inputs)
             self._store(request.inputs)
-            generation = await self._flip(router, name, request.inputs, expected_active=serving)
+            generation = live.generation
+            if request.inputs["activeRevision"]:
+                generation = await self._flip(router, name, request.inputs, expected_active=live.active)
         return CreateResult(name, _outputs(request.inputs, generation))
 
     async def update(self, request: UpdateRequest) -> UpdateResult:
@@ -226,8 +229,8 @@ def _router(inputs: Properties) -> ControlClient:
     return ControlClient(Path(inputs["route"]["control"]))
 
 
-async def _nothing_else_serves(router: ControlClient, inputs: Properties) -> str:
-    """What serves already: nothing, or the very revision. Anything else is somebody's production, never overwritten."""
+async def _nothing_else_serves(router: ControlClient, inputs: Properties) -> LiveService:
+    """The route, serving nothing or the very revision. Anything else is somebody's production, never overwritten."""
     service, first = inputs["service"], inputs["activeRevision"]
     try:
         live = await router.get(service)
@@ -236,10 +239,10 @@ async def _nothing_else_serves(router: ControlClient, inputs: Properties) -> str
     if live.active not in ("", first):
         raise Failure(
             grpc.StatusCode.FAILED_PRECONDITION,
-            f"the route of service {service} already serves {live.active}, not {first}: "
+            f"the route of service {service} already serves {live.active}, not {first or 'nothing'}: "
             "declare that revision and name it as initialActive",
         )
-    return live.active
+    return live
 
 
 async def _refuse_expired(router: ControlClient, inputs: Properties) -> None:
@@ -286,7 +289,7 @@ def _outputs(inputs: Properties, generation: Any) -> dict[str, Any]:
     names = ("service", "candidate", "previousRevision", *deciding.DECISION_FIELDS)
     outputs = {name: inputs.get(name, "") for name in names}
     active = inputs["activeRevision"]
-    served = {"servedRevision": active, "servedDecision": _flip_id(inputs)}
+    served = {"servedRevision": active, "servedDecision": _flip_id(inputs) if active else ""}
     return outputs | {"activeRevision": active, **served, "routeGeneration": generation}
 
 
