@@ -262,6 +262,19 @@ def test_verify_of_an_empty_ledger_verified_nothing(place):
     assert (result.exit_code, result.output) == (1, "an empty ledger: nothing to verify\n")
 
 
+def test_a_first_revision_is_checked_and_verified(place):
+    policy = place.root.parent / "policy.yaml"
+    assert (check(place, "--bootstrap").exit_code, check(place, "--bootstrap", "--baseline", "x").exit_code) == (2, 2)
+    policy.write_text(policy.read_text() + "bootstrap: {required_kinds: [benchmark]}\n")
+    out = place.root.parent / "decision.json"
+    done = check(place, "--bootstrap", "--out", out)
+    assert (done.exit_code, done.output.partition(":")[0]) == (0, "BOOTSTRAP")
+    assert run("verify", out, *files(place)).exit_code == 0
+    (place.root / "benchmark-candidate.evidence.json").unlink()
+    done = check(place, "--bootstrap")
+    assert (done.exit_code, done.output.splitlines()[0]) == (4, "INSUFFICIENT EVIDENCE: nothing serves yet")
+
+
 def test_check_refuses_a_ledger_that_is_not_there(place):
     """Else a misspelt name would make evidence forgotten that an earlier decision used."""
     result = check(place, "--ledger", place.root.parent / "legder.jsonl")

@@ -1,8 +1,9 @@
 """Collectors: measure the candidate and the active revision under the same load, and write evidence about both.
 
-One module per kind of evidence, found by its name: a module that exposes `KIND`, `Plan` (a frozen dataclass) and
-`async collect(candidate, baseline, *, out, plan, progress)`. A measurement that was cut short writes no evidence; what
-it finished is kept beside, and the next one with the same plan goes on from there (`journal.py`).
+One module per kind of evidence, found by its name: a module that exposes `KIND`, `Plan` (a frozen dataclass),
+`async collect(candidate, baseline, *, out, plan, progress)`, and `ALONE = True` where the baseline is not measured. A
+measurement that was cut short writes no evidence; what it finished is kept beside, and the next one with the same plan
+goes on from there (`journal.py`).
 """
 
 import dataclasses
@@ -25,6 +26,8 @@ class Collector:
     kind: str
     plan_type: type
     collect: Callable[..., Coroutine[Any, Any, list[Path]]]
+    alone: bool = False
+    """It measures the candidate and leaves the baseline alone: a first revision, too, can be measured so."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -63,4 +66,4 @@ def find(kind: str) -> Collector:
     if kind not in kinds():
         raise CollectError(f"evidence of kind {kind!r} cannot be measured, only {', '.join(kinds())}")
     module = importlib.import_module(f"{__name__}.{kind}")
-    return Collector(module.KIND, module.Plan, module.collect)
+    return Collector(module.KIND, module.Plan, module.collect, getattr(module, "ALONE", False))

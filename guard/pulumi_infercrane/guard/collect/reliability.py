@@ -28,6 +28,7 @@ from pulumi_infercrane.guard.collect.stream import open_session
 from pulumi_infercrane.guard.collect.target import CollectError, Progress, Target
 
 KIND = "reliability"
+ALONE = True
 
 MOST_COLD_STARTS = 100
 MOST_STREAMS = 1000

@@ -83,7 +83,7 @@ def command(
     given["handles"] = handles_of(chosen.project, chosen.config)
     plans = [(kind, find(kind).plan(given)) for kind in chosen_kinds or _measurable(given)]
     key = open_key(key_file, passphrase_from) if key_file else None  # before an hour of measuring, not after it
-    candidate, baseline = asyncio.run(_targets(chosen))
+    candidate, baseline = asyncio.run(_targets(chosen, alone=all(find(kind).alone for kind, _ in plans)))
     written: list[Path] = []
     for path in _collect(plans, candidate, baseline, chosen.config.evidence):
         if key:
@@ -113,8 +113,11 @@ def _collect(plans: Sequence[tuple[str, Any]], candidate: Target, baseline: Targ
             raise
 
 
-async def _targets(chosen: Chosen) -> tuple[Target, Target]:
-    """The candidate and what serves, where they answer now: asked from the router."""
+async def _targets(chosen: Chosen, *, alone: bool) -> tuple[Target, Target]:
+    """The candidate and what serves, where they answer now: asked from the router.
+
+    While nothing serves, the first revision stands for both; only what measures the candidate `alone` may have it.
+    """
     config = chosen.config
     if not config.candidate:
         raise ConfigError(f"{chosen.project.settings.name}: no candidate is declared, so there is nothing to compare")
@@ -125,6 +128,13 @@ async def _targets(chosen: Chosen) -> tuple[Target, Target]:
         raise RouterProblem(
             f"the router of {config.service} cannot be asked ({error}): run `infercrane up` first"
         ) from error
+    if not live.active and not alone:
+        raise ConfigError(
+            "nothing serves yet, so there is nothing to compare with: only --kind reliability needs nothing"
+        )
+    if not live.active:
+        first = _target(config, config.candidate_digest, live)
+        return first, first
     if live.active == config.candidate_digest:
         raise ConfigError(f"candidate {config.candidate} is the active revision already: nothing to compare")
     return _target(config, config.candidate_digest, live), _target(config, live.active, live)

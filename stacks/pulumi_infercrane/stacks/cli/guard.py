@@ -13,6 +13,7 @@ from pulumi_infercrane.guard import (
     GuardError,
     Policy,
     PolicyError,
+    bootstrap,
     decide,
     load_evidence,
     load_policy,
@@ -70,6 +71,9 @@ command.add_command(_guard_traffic.watch)
 @click.option("--policy", "policy_file", type=_File, required=True, help="Policy file.")
 @click.option("--candidate", help="Revision digest; not needed when the evidence knows only one candidate.")
 @click.option("--baseline", help="Revision digest; not needed when the evidence knows only one baseline.")
+@click.option(
+    "--bootstrap", "is_first", is_flag=True, help="The candidate is the first revision: only limits are judged."
+)
 @click.option("--service", help="Service; default: the policy's.")
 @click.option("--stack", default="default", show_default=True, help="Stack whose required kinds apply.")
 @click.option("--as-of", help="Time freshness is judged at, like 2026-11-30T05:00:00Z; default: now.")
@@ -85,6 +89,7 @@ def check(
     policy_file: Path,
     candidate: str | None,
     baseline: str | None,
+    is_first: bool,
     service: str | None,
     stack: str,
     as_of: str | None,
@@ -102,17 +107,20 @@ def check(
       infercrane guard check --evidence evidence/ --policy policy.yaml --report text --report junit:guard.xml
     """
     check_places(reports, as_json, (policy_file, ledger), out, folder)
+    if is_first and baseline:
+        raise click.UsageError("--baseline: a first revision (--bootstrap) is compared with nothing")
     policy, evidence = _policy(policy_file), load_evidence(folder)
-    decision = decide(
-        policy,
-        evidence,
-        service=service or policy.service or "default",
-        stack=stack,
-        candidate=candidate or _only("candidate", evidence),
-        baseline=baseline or _only("baseline", evidence),
-        as_of=as_of or format_time(datetime.now(UTC)),
-        history=_history(ledger),
-    )
+    asked = {
+        "service": service or policy.service or "default",
+        "stack": stack,
+        "candidate": candidate or _only("candidate", evidence),
+        "as_of": as_of or format_time(datetime.now(UTC)),
+    }
+    past = _history(ledger)
+    if is_first:
+        decision = bootstrap(policy, evidence, history=past, **asked)
+    else:
+        decision = decide(policy, evidence, baseline=baseline or _only("baseline", evidence), history=past, **asked)
     if out:
         save(out, decision.canonical)
     write_reports(decision.record, context_of(policy, policy_file, evidence, link), shown(reports, as_json))

@@ -56,6 +56,7 @@ def named(result: release.Result, chosen: Chosen) -> dict[str, Any]:
 def _print(result: release.Result, chosen: Chosen) -> None:
     before, after = (chosen.config.name_of(digest) for digest in (result.active_before, result.active_after))
     moved = f"moved from {before or 'nothing'} to" if before != after else "stays on"
+    after = after or "nothing"
     click.echo(f"{chosen.config.service}: the route {moved} {after} (generation {result.generation})")
     if result.verdict and chosen.config.candidate:
         click.echo(f"candidate {chosen.config.candidate}: {result.verdict}")
