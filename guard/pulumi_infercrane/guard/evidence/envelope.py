@@ -50,6 +50,8 @@ class EvidenceFile(_Strict):
 
 
 class Model(_Strict):
+    """The weights, pinned by the commit of their source or by a digest."""
+
     source: Text
     commit: Text | None = None
     weights_digest: Text | None = None
@@ -62,17 +64,22 @@ class Model(_Strict):
 
 
 class Runtime(_Strict):
+    """What runs: a container image, or the executable where there is no container."""
+
     image: Digest
-    """Digest of what runs: a container image, or the executable where there is no container."""
 
 
 class Engine(_Strict):
+    """The inference server, and a digest of all arguments it was started with."""
+
     name: Text
     version: Text
     args_digest: Digest
 
 
 class Accelerator(_Strict):
+    """What one replica computes on; `partition` where it is a part of a device."""
+
     vendor: Text
     sku: Text
     count: Count
@@ -80,6 +87,8 @@ class Accelerator(_Strict):
 
 
 class Parallelism(_Strict):
+    """Accelerators in each dimension: tensor, pipeline, data, expert."""
+
     tp: Count = 1
     pp: Count = 1
     dp: Count = 1
@@ -105,6 +114,8 @@ class Subject(_Strict):
 
 
 class Lengths(_Strict):
+    """How long prompts or answers are: the kind of distribution and its mean, in tokens."""
+
     kind: Text
     mean: Positive
 
@@ -136,6 +147,8 @@ class Slo(_Strict):
 
 
 class Window(_Strict):
+    """From when to when it was measured."""
+
     started_at: UtcTime
     ended_at: UtcTime
 
@@ -149,11 +162,15 @@ class Window(_Strict):
 
 
 class Runner(_Strict):
+    """The measuring machine, and how far its clock is off."""
+
     host: Text | None = None
     clock_offset_ms: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
 
 class Planned(_Strict):
+    """How much was to be measured."""
+
     requests: Count
     duration_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
@@ -176,11 +193,15 @@ class Price(_Strict):
 
 
 class PrefixCache(_Strict):
+    """Counters of the server, in tokens or blocks as it counts them."""
+
     hits: Count
     queries: Count
 
 
 class Probe(_Strict):
+    """What the server said of itself."""
+
     models: tuple[str, ...] | None = None
     version: str | None = None
     prefix_cache: PrefixCache | None = None
@@ -188,11 +209,15 @@ class Probe(_Strict):
 
 
 class Probes(_Strict):
+    """The same questions before the first request and after the last."""
+
     before: Probe
     after: Probe
 
 
 class Supersedes(_Strict):
+    """An older piece that this one replaces, and why."""
+
     evidence_id: Digest
     reason: Text
 

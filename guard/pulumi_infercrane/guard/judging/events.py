@@ -16,7 +16,7 @@ from pulumi_infercrane.guard.judging.rule import (
     unknown,
 )
 
-Counting = Callable[[Member], float | None]
+EventCount = Callable[[Member], float | None]
 """What one piece counted; None when it does not say."""
 
 
@@ -39,7 +39,7 @@ def fact(rule: Rule, value: float, n: int, detail: str) -> Finding:
     return Finding("pass" if passed else "fail", code, detail, "count", (n,), value, value, value, rule.bound)
 
 
-def judge_events(rule: Rule, sides: Sides, counting: Counting, what: str, min_soak_s: float) -> Finding:
+def judge_events(rule: Rule, sides: Sides, counting: EventCount, what: str, min_soak_s: float) -> Finding:
     """The worst piece against the limit. An event counts however short the piece; its absence needs a long one.
 
     `what` is the name of the events after a number.

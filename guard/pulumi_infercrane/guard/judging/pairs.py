@@ -20,8 +20,9 @@ from pulumi_infercrane.guard.judging.rule import (
 )
 
 Outcome = Literal["pass", "fail", "unknown"]
-Pairs = Sequence[tuple[float, float]]
-"""Baseline and candidate value of every item."""
+Pair = tuple[float, float]
+"""Baseline and candidate value of one item."""
+Pairs = Sequence[Pair]
 
 
 def too_few_pairs(rule: Rule, pairs: int) -> Finding | None:

@@ -7,15 +7,13 @@ about ten times as many of them.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from pulumi_infercrane.guard import statistics
-from pulumi_infercrane.guard.judging import pairing
+from pulumi_infercrane.guard.judging import task_scores
 from pulumi_infercrane.guard.judging.comparability import version_problem
-from pulumi_infercrane.guard.judging.pairing import SCORE, Measure, Pair
-from pulumi_infercrane.guard.judging.pairs import judge_pairs, too_few_pairs
+from pulumi_infercrane.guard.judging.pairs import Pairs, judge_pairs, too_few_pairs
 from pulumi_infercrane.guard.judging.rule import (
     Finding,
     Kind,
@@ -34,6 +32,7 @@ from pulumi_infercrane.guard.judging.rule import (
     scaled,
     unknown,
 )
+from pulumi_infercrane.guard.judging.task_scores import SCORE, Measure
 from pulumi_infercrane.guard.reasons import Problem
 
 MEAN = "mean"
@@ -78,11 +77,11 @@ def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     task, part = _names(rule.id)
     if task == MEAN:
         return _judge_mean(rule, sides, settings)
-    about = pairing.of_task(task, "" if part in _SHARES else part, sides)
+    about = task_scores.of_task(task, "" if part in _SHARES else part, sides)
     problem = _problem(task, part, about)
     if problem:
         return unknown(problem.code, problem.detail)
-    if pairing.have_items(about):
+    if task_scores.have_items(about):
         finding = _judge_items(rule, _SHARES.get(part, SCORE), about, settings.alpha)
     elif part in _SHARES:
         finding = unknown("summary_only", "without items there is no share of them", needs=_PAIRS_WOULD_DO)
@@ -108,7 +107,7 @@ def _problem(task: str, part: str, sides: Sides) -> Problem | None:
         return Problem("no_evidence", f"no admissible candidate evidence for task {task!r}")
     if not sides.baseline:
         return sides.no_baseline or Problem("no_evidence", f"no admissible baseline evidence for task {task!r}")
-    return version_problem(sides.all) or pairing.task_problem(sides) or _measure_problem(part, sides)
+    return version_problem(sides.all) or task_scores.task_problem(sides) or _measure_problem(part, sides)
 
 
 def _measure_problem(part: str, sides: Sides) -> Problem | None:
@@ -129,21 +128,21 @@ def _measure_problem(part: str, sides: Sides) -> Problem | None:
 
 
 def _judge_items(rule: Rule, measure: Measure, sides: Sides, alpha: float) -> Finding:
-    pairs = pairing.pairs(sides, measure)
+    pairs = task_scores.pairs(sides, measure)
     few = too_few_pairs(rule, len(pairs))
     if few:
         return few
     difference, judged = judge_pairs(rule, pairs, measure.higher_is_better, measure.what, alpha)
     finding = replace(judged, notes=_figures(measure, pairs, difference))
-    if pairing.passes_disagree(sides, measure, alpha):
+    if task_scores.passes_disagree(sides, measure, alpha):
         return in_conflict(finding)
-    alone = pairing.unpaired_at_worst(sides, measure)
+    alone = task_scores.unpaired_at_worst(sides, measure)
     if alone and finding.outcome == "pass":
         _, worst = judge_pairs(rule, [*pairs, *alone], measure.higher_is_better, measure.what, alpha)
         if worst.outcome != "pass":
             detail = f"{len(alone)} items were answered by the candidate alone, which could hide a loss: {worst.detail}"
             return replace(finding, outcome="unknown", code="truncated", detail=detail, needs="both sides on all items")
-    nothing = pairing.degenerate(pairs, sides) if measure is SCORE else ""
+    nothing = task_scores.degenerate(pairs, sides) if measure is SCORE else ""
     return finding if finding.outcome == "fail" or not nothing else _degenerate(finding, nothing)
 
 
@@ -151,7 +150,7 @@ def _degenerate(finding: Finding, why: str) -> Finding:
     return replace(finding, outcome="unknown", code="degenerate", detail=why, needs="")
 
 
-def _figures(measure: Measure, pairs: Sequence[Pair], difference: statistics.Paired) -> tuple[str, ...]:
+def _figures(measure: Measure, pairs: Pairs, difference: statistics.Paired) -> tuple[str, ...]:
     mcnemar = f"mcnemar_p {difference.mcnemar_p:.3g}"
     saturated = measure is SCORE and all(pair == (1.0, 1.0) for pair in pairs)
     return (mcnemar, "saturated") if saturated else (mcnemar,)
@@ -161,10 +160,10 @@ def _figures(measure: Measure, pairs: Sequence[Pair], difference: statistics.Pai
 
 
 def _judge_means(rule: Rule, sides: Sides, alpha: float) -> Finding:
-    difference = pairing.means(sides, alpha)
+    difference = task_scores.means(sides, alpha)
     if isinstance(difference, Problem):
         return unknown(difference.code, difference.detail, needs=_PAIRS_WOULD_DO)
-    n = (pairing.items_behind(sides.baseline[0]), pairing.items_behind(sides.candidate[0]))
+    n = (task_scores.items_behind(sides.baseline[0]), task_scores.items_behind(sides.candidate[0]))
     if min(n) < rule.min_compute:
         detail = f"{min(n)} of {rule.min_pass} items, no interval is formed below {rule.min_compute}"
         return unknown("insufficient_n", detail, needs=_PAIRS_WOULD_DO)
@@ -215,7 +214,7 @@ def _judge_mean(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     used: tuple[Member, ...] = ()
     items = 0
     for task, part in tasks:
-        about = pairing.of_task(task, part, sides)
+        about = task_scores.of_task(task, part, sides)
         difference = _problem(task, part, about) or _task_difference(about, settings.alpha)
         if isinstance(difference, Problem):
             return unknown(difference.code, f"{task}: {difference.detail}")
@@ -232,17 +231,17 @@ def _judge_mean(rule: Rule, sides: Sides, settings: Settings) -> Finding:
 
 
 def _task_difference(sides: Sides, alpha: float) -> statistics.Difference | Problem:
-    if not pairing.have_items(sides):
-        return pairing.means(sides, alpha)
-    pairs = pairing.pairs(sides, SCORE)
-    nothing = pairing.degenerate(pairs, sides)
-    return Problem("degenerate", nothing) if nothing else pairing.difference(pairs, alpha)
+    if not task_scores.have_items(sides):
+        return task_scores.means(sides, alpha)
+    pairs = task_scores.pairs(sides, SCORE)
+    nothing = task_scores.degenerate(pairs, sides)
+    return Problem("degenerate", nothing) if nothing else task_scores.difference(pairs, alpha)
 
 
 def _items(sides: Sides) -> int:
-    if pairing.have_items(sides):
-        return len(pairing.pairs(sides, SCORE))
-    return min(pairing.items_behind(member) for member in sides.all)
+    if task_scores.have_items(sides):
+        return len(task_scores.pairs(sides, SCORE))
+    return min(task_scores.items_behind(member) for member in sides.all)
 
 
 KIND = Kind(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pulumi_infercrane.guard.judging.events import Counting, Drill, judge_drill, judge_events, needs_soak
+from pulumi_infercrane.guard.judging.events import Drill, EventCount, judge_drill, judge_events, needs_soak
 from pulumi_infercrane.guard.judging.proportions import Count, failures, judge_share
 from pulumi_infercrane.guard.judging.rule import (
     Finding,
@@ -27,7 +27,7 @@ COLD_START_QUANTILE = 0.95
 class _Event:
     """Something counted over a soak; `what` is its name after a number."""
 
-    counting: Counting
+    counting: EventCount
     what: str
     unit: str = "events"
 

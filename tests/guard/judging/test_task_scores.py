@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from pulumi_infercrane.guard.evidence.records import Answer, Score
-from pulumi_infercrane.guard.judging import pairing
-from pulumi_infercrane.guard.judging.pairing import SCORE
+from pulumi_infercrane.guard.judging import task_scores
 from pulumi_infercrane.guard.judging.rule import Member, Sides
+from pulumi_infercrane.guard.judging.task_scores import SCORE
 from pulumi_infercrane.guard.reasons import Problem
 
 
@@ -28,7 +28,7 @@ def sides(candidate, baseline):
 
 
 def degenerate(both):
-    return pairing.degenerate(pairing.pairs(both, SCORE), both)
+    return task_scores.degenerate(task_scores.pairs(both, SCORE), both)
 
 
 # --- which evidence ---------------------------------------------------------------------------------------------
@@ -37,21 +37,21 @@ def degenerate(both):
 def test_the_metric_of_a_rule_selects_where_it_is_there():
     exact, fuzzy, other = member(metric="exact"), member(metric="fuzzy"), member(task="other", metric="exact")
     both = sides([exact, fuzzy, other], [fuzzy, exact])
-    assert pairing.of_task("basics", "exact", both) == sides(exact, exact)
-    assert pairing.of_task("basics", "", both) == sides([exact, fuzzy], [fuzzy, exact])
-    assert pairing.of_task("basics", "rouge", both) == sides([exact, fuzzy], [fuzzy, exact])
-    assert pairing.of_task("basics", "exact", sides(exact, fuzzy)) == sides(exact, [])
+    assert task_scores.of_task("basics", "exact", both) == sides(exact, exact)
+    assert task_scores.of_task("basics", "", both) == sides([exact, fuzzy], [fuzzy, exact])
+    assert task_scores.of_task("basics", "rouge", both) == sides([exact, fuzzy], [fuzzy, exact])
+    assert task_scores.of_task("basics", "exact", sides(exact, fuzzy)) == sides(exact, [])
 
 
 def test_items_are_there_when_both_sides_have_them():
-    assert pairing.have_items(sides(member([1.0]), member([1.0])))
-    assert not pairing.have_items(sides(member([1.0]), member()))
-    assert not pairing.have_items(sides(member(), member([1.0])))
+    assert task_scores.have_items(sides(member([1.0]), member([1.0])))
+    assert not task_scores.have_items(sides(member([1.0]), member()))
+    assert not task_scores.have_items(sides(member(), member([1.0])))
 
 
 def test_passes_are_averaged_and_what_is_missing_counts_as_wrong():
     both = sides([member([1.0, 0.5]), member([0.0, 0.5])], member([1.0, 1.0, 1.0]))
-    assert pairing.pairs(both, SCORE) == [(1.0, 0.5), (1.0, 0.5), (1.0, 0.0)]
+    assert task_scores.pairs(both, SCORE) == [(1.0, 0.5), (1.0, 0.5), (1.0, 0.0)]
 
 
 # --- means ------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ GOOD = Score(0.8, 0.01, 400)
 
 
 def test_two_means_differ_by_the_root_of_both_errors():
-    found = pairing.means(sides(member(summary=Score(0.7, 0.03, 400)), member(summary=Score(0.8, 0.04, 400))), 0.05)
+    found = task_scores.means(sides(member(summary=Score(0.7, 0.03, 400)), member(summary=Score(0.8, 0.04, 400))), 0.05)
     assert (found.estimate, found.se) == (pytest.approx(-0.1), pytest.approx(0.05))
 
 
@@ -69,19 +69,19 @@ def test_two_means_differ_by_the_root_of_both_errors():
 def test_a_mean_without_its_error_is_only_a_summary(summary, side):
     both = {"candidate": member(summary=GOOD), "baseline": member(summary=GOOD)} | {side: member(summary=summary)}
     detail = f"the {side} has neither items nor a mean with a standard error"
-    assert pairing.means(sides(**both), 0.05) == Problem("summary_only", detail)
+    assert task_scores.means(sides(**both), 0.05) == Problem("summary_only", detail)
 
 
 @pytest.mark.parametrize("side", ["candidate", "baseline"])
 def test_means_of_several_runs_are_not_averaged(side):
     both = {"candidate": member(summary=GOOD), "baseline": member(summary=GOOD)} | {side: [member(summary=GOOD)] * 2}
     detail = f"2 summaries of the {side}: means of runs are never averaged"
-    assert pairing.means(sides(**both), 0.05) == Problem("summary_only", detail)
+    assert task_scores.means(sides(**both), 0.05) == Problem("summary_only", detail)
 
 
 def test_a_standard_error_says_how_many_items_there_were():
-    assert pairing.items_behind(member(summary=Score(0.8, 0.01, 400))) == 400
-    assert pairing.items_behind(member(summary=Score(0.5, 0.05, None))) == 101
+    assert task_scores.items_behind(member(summary=Score(0.8, 0.01, 400))) == 400
+    assert task_scores.items_behind(member(summary=Score(0.5, 0.05, None))) == 101
 
 
 # --- several passes ---------------------------------------------------------------------------------------------
@@ -89,12 +89,12 @@ def test_a_standard_error_says_how_many_items_there_were():
 
 def test_passes_of_either_side_may_disagree():
     good, bad, empty = member([1.0] * 100), member([0.0] * 100), member()
-    assert pairing.passes_disagree(sides([good, bad], good), SCORE, 0.05)
-    assert pairing.passes_disagree(sides(good, [good, bad]), SCORE, 0.05)
-    assert not pairing.passes_disagree(sides([good, good], [good, good]), SCORE, 0.05)
-    assert not pairing.passes_disagree(sides([good, empty], good), SCORE, 0.05)
+    assert task_scores.passes_disagree(sides([good, bad], good), SCORE, 0.05)
+    assert task_scores.passes_disagree(sides(good, [good, bad]), SCORE, 0.05)
+    assert not task_scores.passes_disagree(sides([good, good], [good, good]), SCORE, 0.05)
+    assert not task_scores.passes_disagree(sides([good, empty], good), SCORE, 0.05)
     close = member([1.0] * 95 + [0.0] * 5)
-    assert not pairing.passes_disagree(sides([good, close], good), SCORE, 0.05)
+    assert not task_scores.passes_disagree(sides([good, close], good), SCORE, 0.05)
 
 
 # --- what proves nothing ----------------------------------------------------------------------------------------

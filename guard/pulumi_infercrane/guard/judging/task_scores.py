@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pulumi_infercrane.guard import statistics
 from pulumi_infercrane.guard.evidence.records import Answer, Score
+from pulumi_infercrane.guard.judging.pairs import Pair, Pairs
 from pulumi_infercrane.guard.judging.rule import Member, Sides, disagree
 from pulumi_infercrane.guard.reasons import Problem
 
@@ -21,9 +22,6 @@ class Measure:
 
 
 SCORE = Measure(lambda answer: answer.score, 0.0, higher_is_better=True, what="difference")
-
-Pair = tuple[float, float]
-"""Baseline and candidate value of one item."""
 
 
 def of_task(task: str, metric: str, sides: Sides) -> Sides:
@@ -65,7 +63,7 @@ def unpaired_at_worst(sides: Sides, measure: Measure) -> list[Pair]:
     return [(1.0 - measure.missing, value) for item, value in sorted(candidate.items()) if item not in baseline]
 
 
-def difference(paired: Sequence[Pair], alpha: float) -> statistics.Paired:
+def difference(paired: Pairs, alpha: float) -> statistics.Paired:
     """Candidate minus baseline."""
     return statistics.paired_difference([candidate - baseline for baseline, candidate in paired], alpha)
 
@@ -97,7 +95,7 @@ def passes_disagree(sides: Sides, measure: Measure, alpha: float) -> bool:
     return any(_disagree(side, measure, alpha) for side in (sides.baseline, sides.candidate))
 
 
-def degenerate(paired: Sequence[Pair], sides: Sides) -> str:
+def degenerate(paired: Pairs, sides: Sides) -> str:
     """Why equal scores prove nothing; empty when they do."""
     for name, side in (("candidate", sides.candidate), ("baseline", sides.baseline)):
         for member in side:
@@ -108,7 +106,7 @@ def degenerate(paired: Sequence[Pair], sides: Sides) -> str:
     return _one_text(paired, sides)
 
 
-def _one_text(paired: Sequence[Pair], sides: Sides) -> str:
+def _one_text(paired: Pairs, sides: Sides) -> str:
     for name, side in (("candidate", sides.candidate), ("baseline", sides.baseline)):
         answers = [answer for member in side for answer in member.record.answers.values()]
         texts = {answer.text_sha256 for answer in answers if answer.ok and answer.text_sha256}
