@@ -129,7 +129,7 @@ def decide(
     required = policy.required_kinds(stack, classes_of(change))
     lifted = set(required) & kinds_waived(policy.waivers, candidate, question.as_of)
     admission = admit(question, evidence)
-    judged = _judge(question, admission, policy.rules, set(required) - lifted)
+    judged = _judge(question, admission, policy.rules, (set(required) | admission.blocked.keys()) - lifted)
     verdict = verdict_of(judged)
     action, route = _route(policy, verdict, candidate, baseline)
     return sealed(

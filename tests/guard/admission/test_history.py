@@ -20,6 +20,28 @@ def test_evidence_an_earlier_decision_used_may_not_disappear(folder):
     assert decision.record["history"] == [rejected.decision_id]
 
 
+EVENTS_TOO = ERRORS_ONLY.replace("error_fraction}", "error_fraction}, {id: reliability.crashes}")
+
+
+@pytest.mark.parametrize("wrong", ["gone", "edited"])
+def test_nor_may_evidence_that_nobody_required(folder, wrong):
+    """What was offered and fails rejects; else leaving it out, or spoiling it, would be the way round it."""
+    good(folder)
+    assert folder.decide(policy=EVENTS_TOO).verdict == "promote"
+    bad = folder.reliability(header={"crashes": 1})
+    rejected = folder.decide(policy=EVENTS_TOO)
+    assert rejected.verdict == "reject"
+    if wrong == "gone":
+        bad.unlink()
+    else:
+        bad.write_text(bad.read_text().replace('"b1"', '"b2"'))
+    decision = folder.decide(policy=EVENTS_TOO, history=[rejected.record])
+    assert decision.verdict == "insufficient_evidence"
+    assert decision.reasons[0].startswith(
+        "reliability: evidence_withdrawn" if wrong == "gone" else "reliability: tampered"
+    )
+
+
 def test_evidence_that_was_superseded_may_disappear(folder):
     old = good(folder, name="old")
     earlier = decided(folder)
