@@ -37,7 +37,7 @@ clean-demo: setup ## stop and remove everything a demo left
 	@$(RUN)python -m examples.demo.clean
 
 # The fast tests share the processors; those on real parts need them for themselves.
-FAST := not engine and not runtime and not packaging and not browser and not proxies and not fuzz and not demo
+FAST := not engine and not runtime and not packaging and not browser and not proxies and not processes and not fuzz and not demo
 
 test: setup engine ## run all tests, also those on the real engine and real model servers; ARGS go to pytest
 ifdef ARGS

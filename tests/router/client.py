@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import ssl
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 
@@ -49,6 +51,15 @@ class Client:
     @classmethod
     async def connect(cls, port: int) -> Self:
         return cls(*await asyncio.open_connection("127.0.0.1", port, limit=2**24))
+
+    @classmethod
+    async def over(cls, host: str, port: int, tls: ssl.SSLContext | None = None) -> Self:
+        """On another address, or by TLS."""
+        return cls(*await asyncio.open_connection(host, port, limit=2**24, ssl=tls))
+
+    @classmethod
+    async def over_unix(cls, path: Path) -> Self:
+        return cls(*await asyncio.open_unix_connection(path, limit=2**24))
 
     async def __aenter__(self) -> Self:
         return self

@@ -137,6 +137,7 @@ async def start_router(tmp_path: Path) -> AsyncIterator[StartRouter]:
     async def start(
         environment: Mapping[str, str] | None = None,
         limits: Any = None,
+        max_connections: int | None = None,
         record: Any = None,
         require_keys: bool = False,
         access_log: str = "",
@@ -151,6 +152,8 @@ async def start_router(tmp_path: Path) -> AsyncIterator[StartRouter]:
         server = await loop.create_server(lambda: parts[0].relay.connection(), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         parts.append(build(settings, environment or {}, ListenAddress("127.0.0.1", port)))
+        if max_connections is not None:
+            parts[0].relay.max_connections = max_connections
         sweeping = loop.create_task(parts[0].relay.sweep_forever())
         closing.push_async_callback(_stop, server, parts[0], sweeping)
         return Running(parts[0], port)
@@ -210,8 +213,9 @@ class RouterProcess:
     def wait_ready(self) -> "RouterProcess":
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("router: listening on http://"), (line, self.process.communicate())
-        self.port = int(line.split(",")[0].rpartition(":")[2])
+        assert line.startswith("router: listening on "), (line, self.process.communicate())
+        port = line.split(",")[0].rpartition(":")[2]
+        self.port = int(port) if port.isdecimal() else 0
         return self
 
     def client(self) -> ControlClient:

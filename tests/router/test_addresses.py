@@ -1,8 +1,10 @@
 """Where the router listens, and where it never connects to."""
 
+from pathlib import Path
+
 import pytest
 
-from pulumi_infercrane.router.addresses import ListenAddress, points_at, read_listen_address, why_refused
+from pulumi_infercrane.router.addresses import ListenAddress, UnixAddress, points_at, read_listen_address, why_refused
 from pulumi_infercrane.router.errors import AddressRefused
 
 
@@ -22,6 +24,18 @@ def test_other_machines_are_not(text: str) -> None:
 @pytest.mark.parametrize(("text", "host"), [("0.0.0.0:80", "0.0.0.0"), ("[::]:80", "::"), ("10.0.0.1:80", "10.0.0.1")])
 def test_other_machines_are_accepted_where_keys_are_required(text: str, host: str) -> None:
     assert read_listen_address(text, keyed=True) == ListenAddress(host, 80)
+
+
+def test_a_unix_socket_is_no_other_machines_way_in() -> None:
+    address = read_listen_address("unix:/run/http.sock")
+    assert address == UnixAddress(Path("/run/http.sock"))
+    assert not points_at("http://127.0.0.1:8000", address)
+
+
+@pytest.mark.parametrize("text", ["unix:", "unix:http.sock"])
+def test_a_unix_socket_has_an_absolute_path(text: str) -> None:
+    with pytest.raises(AddressRefused, match="absolute path"):
+        read_listen_address(text)
 
 
 def test_a_name_is_no_address_to_listen_on() -> None:

@@ -161,11 +161,11 @@ async def test_R8_drain_waits_for_the_last_stream(router: Running, upstream: Ups
     await live.drain("chat", R1, 60)
     with pytest.raises(RevisionInUse, match="3 requests in flight"):
         await router.put({R2: revision("r2", other.url)})
-    state = live.drain_state("chat", R1)
+    state = await live.drain_state("chat", R1)
     assert (state.inflight, state.done) == (3, False)
     gate.open.set()
     assert all(answer.whole for answer in await asyncio.gather(*streams))
-    assert live.drain_state("chat", R1).done
+    assert (await live.drain_state("chat", R1)).done
     await router.put({R2: revision("r2", other.url)})
 
 
@@ -177,7 +177,7 @@ async def test_R8_the_drain_deadline_cuts_what_is_left(router: Running, upstream
     await router.flip(R2)
     await router.parts.live.drain("chat", R1, 0.05)
     assert not (await stream).whole
-    state = router.parts.live.drain_state("chat", R1)
+    state = await router.parts.live.drain_state("chat", R1)
     assert (state.inflight, state.cut, state.done) == (0, 1, True)
     assert await router.outcome(R1) == Outcome.SHED
 

@@ -191,7 +191,7 @@ async def test_copies_keep_no_revision_in_use(
     candidate.script = mute
     await client.ask(chat())
     await candidate.call()
-    assert router.parts.live.inflight(router.parts.live.table("chat")) == {R1: 0, R2: 0}
+    assert await router.parts.live.inflight(router.parts.live.table("chat")) == {R1: 0, R2: 0}
     await router.put({R1: entry("r1", upstream.url)})
     assert router.parts.relay.traffic.copies() == ()
     router.parts.relay.finish_up()

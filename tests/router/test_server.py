@@ -19,8 +19,8 @@ from tests.router.upstream import Call, Upstream, delta
 Start = Callable[..., RouterProcess]
 
 
-async def put_and_flip(process: RouterProcess, upstream: Upstream) -> None:
-    async with process.client() as control:
+async def put_and_flip(socket_path: Path, upstream: Upstream) -> None:
+    async with ControlClient(socket_path) as control:
         table = declared({R1: revision("r1", upstream.url), R2: revision("r2", upstream.url)})
         await control.put("chat", table, if_match=None)
         await control.flip("chat", Flip("", R1, "decision-1"))
@@ -47,7 +47,7 @@ async def hundred_streams(
 
 async def test_R15_sigterm_lets_streams_finish(start_process: Start, upstream: Upstream) -> None:
     process = start_process().wait_ready()
-    await put_and_flip(process, upstream)
+    await put_and_flip(process.control, upstream)
     go_on = asyncio.Event()
     streams = await hundred_streams(process, upstream, go_on)
     process.terminate()
@@ -66,7 +66,7 @@ def accepts(port: int) -> bool:
 
 async def test_R15_a_second_signal_ends_at_once(start_process: Start, upstream: Upstream) -> None:
     process = start_process().wait_ready()
-    await put_and_flip(process, upstream)
+    await put_and_flip(process.control, upstream)
     streams = await hundred_streams(process, upstream, asyncio.Event())
     process.terminate()
     await eventually(lambda: not accepts(process.port))
@@ -89,7 +89,7 @@ async def test_R15_an_idle_router_ends_at_once(start_process: Start) -> None:
 
 async def test_R6_a_restart_serves_the_same_table(start_process: Start, upstream: Upstream) -> None:
     process = start_process().wait_ready()
-    await put_and_flip(process, upstream)
+    await put_and_flip(process.control, upstream)
     async with process.client() as control:
         before = await control.get("chat")
     process.kill()
@@ -103,7 +103,7 @@ async def test_R6_a_restart_serves_the_same_table(start_process: Start, upstream
 async def test_R4_killed_during_flips_the_table_is_old_or_new(start_process: Start, upstream: Upstream) -> None:
     dice = random.Random(7)
     process = start_process().wait_ready()
-    await put_and_flip(process, upstream)
+    await put_and_flip(process.control, upstream)
     generation, active = 2, R1
     for _ in range(4):
         async with process.client() as control:
@@ -155,7 +155,7 @@ async def test_a_control_socket_has_one_router(start_process: Start) -> None:
     start_process().wait_ready()
     code, errors = await start_process(state="other").ended()
     assert code == 1
-    assert "another router answers on the control socket" in errors
+    assert "another router answers on --control" in errors
 
 
 async def test_other_machines_are_refused_unless_keys_are_required(start_process: Start) -> None:
@@ -166,7 +166,7 @@ async def test_other_machines_are_refused_unless_keys_are_required(start_process
 
 async def test_other_machines_are_let_in_with_a_key_only(start_process: Start, upstream: Upstream) -> None:
     process = start_process(listen="0.0.0.0:0", options=("--require-keys",)).wait_ready()
-    await put_and_flip(process, upstream)
+    await put_and_flip(process.control, upstream)
     assert (await ask(process.port)).error == "missing_api_key"
     async with process.client() as control:
         issued = await control.new_key(Grant("ci", ("chat",)))
@@ -178,7 +178,7 @@ async def test_K4_a_revoked_key_stays_revoked_over_a_kill_and_a_damaged_file(
     start_process: Start, upstream: Upstream
 ) -> None:
     process = start_process().wait_ready()
-    await put_and_flip(process, upstream)
+    await put_and_flip(process.control, upstream)
     async with process.client() as control:
         stays, goes = [await control.new_key(Grant(name, ("chat",))) for name in ("stays", "goes")]
         await control.revoke_key("goes")

@@ -50,6 +50,17 @@ def test_without_a_router_it_says_so(tmp_path: Path) -> None:
     assert "Error: no router answers on" in result.output
 
 
+async def test_ready_says_why_it_is_not(router: RouterProcess) -> None:
+    import asyncio
+
+    def invoke(*options: str) -> Result:
+        return CliRunner().invoke(command, ["ready", "--control", str(router.control), *options])
+
+    result = await asyncio.to_thread(invoke)
+    assert (result.exit_code, result.output) == (1, "Error: no service has a route table\n")
+    assert (await asyncio.to_thread(invoke, "--live")).exit_code == 0
+
+
 def run(router: RouterProcess, *arguments: str) -> Result:
     return CliRunner().invoke(command, ["key", *arguments, "--control", str(router.control)])
 

@@ -19,7 +19,9 @@
 | `recording/` | a share of the requests on disk for a replay, when a policy file says so |
 | `traffic`, `metrics`, `readiness` | what is in flight and what became of it |
 | `admin`, `control`, `calls`, `errors` | control protocol: server side, client side, and the values of both |
-| `server`, `addresses` | the process: listeners, signals, which addresses are acceptable |
+| `server`, `front`, `sockets`, `addresses` | the process: signals, listeners, which addresses are acceptable |
+| `tls`, `notify` | the certificate clients are shown; what systemd is told |
+| `workers/` | several processes that serve by one table, and how one program follows another |
 
 Exporters to other data planes belong in a folder `export/`, one module each.
 """

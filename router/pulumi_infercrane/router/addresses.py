@@ -3,6 +3,7 @@
 import ipaddress
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from pulumi_infercrane.router.errors import AddressRefused
@@ -24,24 +25,56 @@ class ListenAddress:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def read_listen_address(text: str, *, keyed: bool = False) -> ListenAddress:
-    """`127.0.0.1:8000`, `[::1]:8000` or `localhost:8000`; another machine's way in only when `keyed`.
+@dataclass(frozen=True)
+class UnixAddress:
+    """Path of the data listener's unix socket: the owner and the group may connect."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"unix:{self.path}"
+
+
+Listening = ListenAddress | UnixAddress
+
+
+def read_listen_address(text: str, *, keyed: bool = False) -> Listening:
+    """`127.0.0.1:8000`, `[::1]:8000`, `localhost:8000` or `unix:/path`; other machines' way in only when `keyed`.
 
     Raises:
-        AddressRefused: not host:port, or reachable from other machines although no keys are required.
+        AddressRefused: none of these, or reachable from other machines although no keys are required.
     """
+    if text.startswith("unix:"):
+        return _unix_address(text)
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdecimal() or int(port) > 65_535:
-        raise AddressRefused(f"{text!r} is not host:port, for example 127.0.0.1:8000")
-    if not _is_loopback(host) and not keyed:
-        raise AddressRefused(
-            f"{text}: without --require-keys the router listens on loopback only. "
-            "Require client keys (infercrane router key new), or use 127.0.0.1"
-        )
+        raise AddressRefused(f"{text!r} is not host:port, for example 127.0.0.1:8000, or unix:/path")
+    if not keyed:
+        refuse_open(text, host)
     if host != "localhost" and _as_ip(host) is None:
         raise AddressRefused(f"{text}: listen on an IP address, for example 0.0.0.0:8000")
     return ListenAddress("127.0.0.1" if host == "localhost" else host, int(port))
+
+
+def refuse_open(shown: str, host: str) -> None:
+    """Where no keys are required.
+
+    Raises:
+        AddressRefused: other machines reach this host.
+    """
+    if not _is_loopback(host):
+        raise AddressRefused(
+            f"{shown}: without --require-keys the router listens on loopback only. "
+            "Require client keys (infercrane router key new), or use 127.0.0.1"
+        )
+
+
+def _unix_address(text: str) -> UnixAddress:
+    path = Path(text.removeprefix("unix:"))
+    if not path.is_absolute():
+        raise AddressRefused(f"{text}: name an absolute path, for example unix:/run/infercrane/router.sock")
+    return UnixAddress(path)
 
 
 def why_refused(url: str, *, with_key: bool) -> str:
@@ -77,8 +110,10 @@ def _why_host_refused(host: str, parts: SplitResult, *, with_key: bool) -> str:
     return ""
 
 
-def points_at(url: str, listening: ListenAddress) -> bool:
+def points_at(url: str, listening: Listening) -> bool:
     """Whether an upstream URL is the router's own data listener."""
+    if isinstance(listening, UnixAddress):
+        return False
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     host = parts.hostname or ""

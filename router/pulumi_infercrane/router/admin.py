@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import orjson
 
@@ -23,6 +23,9 @@ from pulumi_infercrane.router.readiness import why_not_ready
 from pulumi_infercrane.router.schema import read_declared, read_drain, read_flip, read_service_name, read_weights
 from pulumi_infercrane.router.traffic import TrafficBook
 from pulumi_infercrane.router.transitions import carried
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.workers.crew import Crew
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +47,8 @@ Handler = Callable[[Request, re.Match[str]], Awaitable[Answer]]
 class Api:
     """The calls of the control protocol."""
 
-    def __init__(self, live: LiveRoutes, keys: LiveKeys, traffic: TrafficBook) -> None:
+    def __init__(self, live: LiveRoutes, keys: LiveKeys, traffic: TrafficBook, crew: "Crew | None" = None) -> None:
+        self._crew = crew
         self._live = live
         self._keys = keys
         self._traffic = traffic
@@ -93,10 +97,13 @@ class Api:
 
     async def _readyz(self, _request: Request, _match: re.Match[str]) -> Answer:
         reasons = await why_not_ready(self._live.routes)
+        if self._crew is not None and not self._crew.serving:
+            reasons.append("no worker process serves")
         return Answer(503 if reasons else 200, {"ready": not reasons, "reasons": reasons})
 
     async def _metrics(self, _request: Request, _match: re.Match[str]) -> Answer:
-        return Answer(200, render(self._live.routes, self._traffic, self._live.queues))
+        own = render(self._live.routes, self._traffic, self._live.queues)
+        return Answer(200, own if self._crew is None else await self._crew.metrics(own))
 
     async def _services(self, _request: Request, _match: re.Match[str]) -> Answer:
         services = {
@@ -111,11 +118,11 @@ class Api:
             "table": table.document(),
             "generation": str(table.generation),
             "digest": table.digest,
-            "inflight": self._live.inflight(table),
+            "inflight": await self._live.inflight(table),
             "weights": carried(table),
             "replicas": {
                 digest: {name: state._asdict() for name, state in states.items()}
-                for digest, states in self._live.replicas(table).items()
+                for digest, states in (await self._live.replicas(table)).items()
             },
         }
         return Answer(200, document, table.generation)
@@ -136,7 +143,7 @@ class Api:
         return _applied(await self._live.drain(match["service"], revision, deadline_s))
 
     async def _drain_state(self, _request: Request, match: re.Match[str]) -> Answer:
-        return Answer(200, asdict(self._live.drain_state(match["service"], match["revision"])))
+        return Answer(200, asdict(await self._live.drain_state(match["service"], match["revision"])))
 
     async def _delete(self, _request: Request, match: re.Match[str]) -> Answer:
         await self._live.delete(match["service"])
@@ -156,20 +163,42 @@ class Api:
         return Answer(200, {"revoked": match["key"]})
 
 
+class Answering(Protocol):
+    """What answers the calls of a connection."""
+
+    async def answer(self, request: Request) -> Answer:
+        """Whatever was asked."""
+
+
+class Status:
+    """The calls that change nothing and tell nothing of clients: for probes and Prometheus."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def answer(self, request: Request) -> Answer:
+        """Run one of these calls."""
+        if request.head.path not in (b"/livez", b"/readyz", b"/metrics"):
+            return _error(RequestRefused(404, "no_such_call", "there are /livez, /readyz and /metrics here"))
+        return await self._api.answer(request)
+
+
 class ControlConnection(asyncio.Protocol):
     """One client of the control socket; its calls run one after the other."""
 
     transport: asyncio.Transport
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Answering, open_ones: "set[ControlConnection] | None" = None) -> None:
         self._api = api
+        self._open_ones = open_ones if open_ones is not None else set()
         self._reader = RequestReader(LIMITS, lambda _head: None, self._on_request, lambda: None)
         self._waiting: deque[Request] = deque()
         self._running: asyncio.Task[None] | None = None
         self._deaf = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport = cast("asyncio.Transport", transport)
+        self.transport = cast("asyncio.Transport", transport)
+        self._open_ones.add(self)
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
@@ -181,8 +210,14 @@ class ControlConnection(asyncio.Protocol):
             self._send(_error(refused))
             self.transport.write_eof()
 
+    def finish_up(self) -> None:
+        """Close unless a call runs."""
+        if self._running is None:
+            self.transport.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """A call that runs is finished: the client will ask what became of it."""
+        self._open_ones.discard(self)
         self._waiting.clear()
         self._reader.close()
 

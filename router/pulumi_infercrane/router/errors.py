@@ -20,6 +20,8 @@ RouterError
 ├── AddressRefused         the address may not be listened on
 ├── AddressTaken           another process listens there
 ├── AccessLogRefused       the access log cannot be written
+├── CertificateRefused     the files of the certificate cannot be used
+├── WorkerFailed           a worker process does not start
 ├── RecordingRefused       the recording policy, or its folder, cannot be used
 ├── ExportRefused          a table cannot be said in the words of this proxy, or the folder is not to be written
 ├── ExportNotLive          the proxy does not serve the table that was written for it
@@ -176,6 +178,18 @@ class AccessLogRefused(RouterError):
     """The router does not start without the access log it was asked for."""
 
     code = "access_log_refused"
+
+
+class CertificateRefused(RouterError):
+    """The certificate or its key cannot be read, or they do not belong together."""
+
+    code = "certificate_refused"
+
+
+class WorkerFailed(RouterError):
+    """A worker process ended before it served; its own message says why."""
+
+    code = "worker_failed"
 
 
 class RecordingRefused(RouterError):

@@ -5,12 +5,13 @@ Until the assignment every request goes by the old tables, after the acknowledge
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from pulumi_infercrane.router import transitions
-from pulumi_infercrane.router.addresses import ListenAddress, points_at
+from pulumi_infercrane.router.addresses import Listening, points_at
 from pulumi_infercrane.router.admission import ServiceQueue
 from pulumi_infercrane.router.calls import DrainState, Flip, Weights
 from pulumi_infercrane.router.errors import RevisionInUse, RevisionUnknown, ServiceInUse, ServiceUnknown, TableInvalid
@@ -19,7 +20,10 @@ from pulumi_infercrane.router.replicas import ReplicaState, state_of
 from pulumi_infercrane.router.routes import Routes
 from pulumi_infercrane.router.store import TableStore
 from pulumi_infercrane.router.table import DRAINING, Declared, RouteTable
-from pulumi_infercrane.router.traffic import Traffic
+from pulumi_infercrane.router.traffic import Load, Loads, Traffic
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.workers.crew import Crew
 
 _log = logging.getLogger(__name__)
 
@@ -37,16 +41,35 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def go_by(relay: Relay, tables: Mapping[str, RouteTable]) -> None:
+    """Route by these tables from now on."""
+    relay.routes = relay.compiler.compile(tables)
+    relay.admission.follow(tables)
+    for table in tables.values():
+        for digest, revision in table.declared.revisions.items():
+            if revision.state != DRAINING:
+                relay.traffic.of(table.service, digest).drain_until = None
+
+
 class LiveRoutes:
-    """The tables of a running router. `listening` is its own data address, which no upstream may point at."""
+    """The tables of a running router. `listening` is its own data address, which no upstream may point at.
+
+    With a `crew` it is the workers who dispatch: a change is in effect when each of them goes by it.
+    """
 
     def __init__(
-        self, relay: Relay, store: TableStore, listening: ListenAddress, now: Callable[[], datetime] = utc_now
+        self,
+        relay: Relay,
+        store: TableStore,
+        listening: Listening,
+        now: Callable[[], datetime] = utc_now,
+        crew: "Crew | None" = None,
     ) -> None:
         self._relay = relay
         self._store = store
         self._listening = listening
         self._now = now
+        self._crew = crew
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -67,10 +90,7 @@ class LiveRoutes:
         for table in tables.values():
             for finding in self._relay.compiler.missing_keys(table):
                 _log.error("service %s: %s: requests to it are refused", table.service, finding)
-        self._relay.routes = self._relay.compiler.compile(tables)
-        self._relay.admission.follow(tables)
-        for table in tables.values():
-            self._end_drains(table)
+        go_by(self._relay, tables)
 
     def table(self, service: str) -> RouteTable:
         """The served table.
@@ -83,17 +103,16 @@ class LiveRoutes:
             raise ServiceUnknown(f"this router has no service {service}")
         return table
 
-    def inflight(self, table: RouteTable) -> dict[str, int]:
+    async def inflight(self, table: RouteTable) -> dict[str, int]:
         """Requests in flight per revision."""
-        return {digest: self._traffic(table, digest).inflight for digest in table.declared.revisions}
+        loads = await self._loads()
+        return {digest: _load(loads, table, digest).inflight for digest in table.declared.revisions}
 
-    def replicas(self, table: RouteTable) -> dict[str, dict[str, ReplicaState]]:
+    async def replicas(self, table: RouteTable) -> dict[str, dict[str, ReplicaState]]:
         """Revision → upstream id → how it is; without those whose key is missing."""
-        bindings = self.routes.by_service[table.service].bindings
-        return {
-            digest: {endpoint.id: state_of(binding.replicas, endpoint) for endpoint in binding.endpoints}
-            for digest, binding in bindings.items()
-        }
+        if self._crew is not None:
+            return await self._crew.replicas(table.service)
+        return replicas_of(self.routes, table.service)
 
     async def put(self, service: str, declared: Declared, expected_generation: str | None) -> Applied:
         """Replace the declared part; see `transitions.put` for what is refused."""
@@ -101,11 +120,9 @@ class LiveRoutes:
             before = self.tables.get(service)
             after = transitions.put(before, service, declared, expected_generation)
             self._refuse(after)
-            self._refuse_removing_busy(before, after)
+            await self._refuse_removing_busy(before, after)
             applied = await self._apply(before, after)
-            if before is not None:
-                for digest in transitions.removed_revisions(before, after):
-                    self._relay.traffic.forget(service, digest)
+            self._forget(service, transitions.removed_revisions(before, after))
             return applied
 
     async def flip(self, service: str, flip: Flip) -> Applied:
@@ -128,9 +145,11 @@ class LiveRoutes:
             after = transitions.drain(before, revision, deadline.strftime("%Y-%m-%dT%H:%M:%SZ"))
             applied = await self._apply(before, after)
             self._traffic(after, revision).drain_until = self._relay.clock() + deadline_s
+            if self._crew is not None:
+                await self._crew.drain(service, revision, deadline_s)
             return applied
 
-    def drain_state(self, service: str, revision: str) -> DrainState:
+    async def drain_state(self, service: str, revision: str) -> DrainState:
         """How far draining has come.
 
         Raises:
@@ -140,9 +159,9 @@ class LiveRoutes:
         declared = table.declared.revisions.get(revision)
         if declared is None:
             raise RevisionUnknown(f"service {service} declares no revision {revision}")
-        traffic = self._traffic(table, revision)
-        done = declared.state == DRAINING and traffic.inflight == 0
-        return DrainState(traffic.inflight, traffic.oldest_seconds(self._relay.clock()), traffic.cut, done)
+        load = _load(await self._loads(), table, revision)
+        done = declared.state == DRAINING and load.inflight == 0
+        return DrainState(load.inflight, load.oldest_s, load.cut, done)
 
     async def delete(self, service: str) -> None:
         """Forget a service.
@@ -153,18 +172,21 @@ class LiveRoutes:
         """
         async with self._one_at_a_time:
             table = self.table(service)
-            if any(self.inflight(table).values()):
+            if any((await self.inflight(table)).values()):
                 raise ServiceInUse(f"service {service} has requests in flight: drain its revisions first")
             await asyncio.to_thread(self._store.delete, service)
             self.serve({name: other for name, other in self.tables.items() if name != service})
-            for digest in table.declared.revisions:
-                self._relay.traffic.forget(service, digest)
+            if self._crew is not None:
+                await self._crew.delete(service)
+            self._forget(service, table.declared.revisions)
 
     async def _apply(self, before: RouteTable | None, after: RouteTable) -> Applied:
         if after is before:
             return Applied(after, applied=False)
         await asyncio.to_thread(self._store.save, after)
         self.serve({**self.tables, after.service: after})
+        if self._crew is not None:
+            await self._crew.go_by(after)
         return Applied(after, applied=True)
 
     def _refuse(self, table: RouteTable) -> None:
@@ -179,16 +201,35 @@ class LiveRoutes:
         if findings:
             raise TableInvalid(findings)
 
-    def _refuse_removing_busy(self, before: RouteTable | None, after: RouteTable) -> None:
-        for digest in transitions.removed_revisions(before, after):
-            count = self._traffic(after, digest).inflight
+    async def _refuse_removing_busy(self, before: RouteTable | None, after: RouteTable) -> None:
+        removed = transitions.removed_revisions(before, after)
+        loads = await self._loads() if removed else {}
+        for digest in removed:
+            count = _load(loads, after, digest).inflight
             if count:
                 raise RevisionInUse(f"revision {digest} has {count} requests in flight: drain it first")
 
-    def _end_drains(self, table: RouteTable) -> None:
-        for digest, revision in table.declared.revisions.items():
-            if revision.state != DRAINING:
-                self._traffic(table, digest).drain_until = None
+    def _forget(self, service: str, revisions: Iterable[str]) -> None:
+        """Removed revisions end their series."""
+        for digest in revisions:
+            self._relay.traffic.forget(service, digest)
+            if self._crew is not None:
+                self._crew.forget(service, digest)
+
+    async def _loads(self) -> Loads:
+        return await self._crew.loads() if self._crew is not None else self._relay.traffic.loads()
 
     def _traffic(self, table: RouteTable, digest: str) -> Traffic:
         return self._relay.traffic.of(table.service, digest)
+
+
+def replicas_of(routes: Routes, service: str) -> dict[str, dict[str, ReplicaState]]:
+    """Of one process: see `LiveRoutes.replicas`."""
+    return {
+        digest: {endpoint.id: state_of(binding.replicas, endpoint) for endpoint in binding.endpoints}
+        for digest, binding in routes.by_service[service].bindings.items()
+    }
+
+
+def _load(loads: Loads, table: RouteTable, digest: str) -> Load:
+    return loads.get((table.service, digest), Load())

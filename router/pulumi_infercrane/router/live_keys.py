@@ -3,12 +3,24 @@
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from pulumi_infercrane.router import keys
 from pulumi_infercrane.router.key_store import KeyStore
 from pulumi_infercrane.router.keys import Grant, Issued, Key, Keyring
 from pulumi_infercrane.router.live import utc_now
 from pulumi_infercrane.router.relay.relay import Relay
+
+if TYPE_CHECKING:
+    from pulumi_infercrane.router.workers.crew import Crew
+
+
+def take(relay: Relay, after: keys.Keys) -> None:
+    """Let in who has one of these keys from now on, and nobody else."""
+    relay.keyring = Keyring(after)
+    for name, key in after.items():
+        if key.revoked_at:
+            relay.admission.forget(name)
 
 
 class LiveKeys:
@@ -18,7 +30,16 @@ class LiveKeys:
     losing the file, opens nothing.
     """
 
-    def __init__(self, relay: Relay, store: KeyStore, *, required: bool, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        store: KeyStore,
+        *,
+        required: bool,
+        now: Callable[[], datetime] = utc_now,
+        crew: "Crew | None" = None,
+    ) -> None:
+        self._crew = crew
         self._relay = relay
         self._store = store
         self._now = now
@@ -52,7 +73,6 @@ class LiveKeys:
         """No request that begins after this may use the key; open streams go on."""
         async with self._one_at_a_time:
             await self._apply(keys.revoke(self._keys, name, self._stamp()), shrinks=True)
-            self._relay.admission.forget(name)
 
     async def _issued(self, issued: Issued, name: str, *, shrinks: bool) -> tuple[Key, str]:
         await self._apply(issued.keys, shrinks=shrinks)
@@ -60,7 +80,10 @@ class LiveKeys:
 
     async def _apply(self, after: dict[str, Key], *, shrinks: bool) -> None:
         await asyncio.to_thread(self._store.save, after, shrinks=shrinks)
-        self._keys, self._relay.keyring = after, Keyring(after)
+        self._keys = after
+        take(self._relay, after)
+        if self._crew is not None:
+            await self._crew.take_keys(self.all())
 
     def _stamp(self, later_s: float = 0) -> str:
         return (self._now() + timedelta(seconds=later_s)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

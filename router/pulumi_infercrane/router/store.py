@@ -23,8 +23,10 @@ _PREVIOUS = ".previous.json"
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Hold the state directory, creating it (mode 0700) if needed. The lock ends with the process.
+def locked(directory: Path) -> Iterator[int]:
+    """Hold the state directory, creating it (mode 0700) if needed, by the descriptor that is given.
+
+    The lock ends with the last process that has the descriptor.
 
     Raises:
         StateLocked: another router holds it.
@@ -43,7 +45,7 @@ def locked(directory: Path) -> Iterator[None]:
             f"another router uses the state directory {directory}: stop it, or give this one its own --state"
         ) from error
     try:
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -1,8 +1,8 @@
 """What is in flight, and what became of it: counters per service and revision, kept over table changes."""
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
 from pulumi_infercrane.router.histograms import Histogram
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
@@ -15,6 +15,18 @@ class Cuttable(Protocol):
 
     def cut(self) -> None:
         """End it now, visibly broken for the client."""
+
+
+class Load(NamedTuple):
+    """What a revision has in flight, the age of the oldest of it, and how much a drain deadline has cut."""
+
+    inflight: int = 0
+    oldest_s: float = 0
+    cut: int = 0
+
+
+Loads = Mapping[tuple[str, str], Load]
+"""By service and revision."""
 
 
 class Traffic:
@@ -102,6 +114,11 @@ class TrafficBook:
 
     def all(self) -> tuple[Traffic, ...]:
         return tuple(self._traffic.values())
+
+    def loads(self) -> Loads:
+        """Of all revisions."""
+        now = self.clock()
+        return {key: Load(one.inflight, one.oldest_seconds(now), one.cut) for key, one in self._traffic.items()}
 
     def copies(self) -> tuple[Traffic, ...]:
         return tuple(self._copies.values())

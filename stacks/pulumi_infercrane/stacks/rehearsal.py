@@ -81,5 +81,5 @@ async def _drain(routes: LiveRoutes, service: str, revision: str, drain_s: float
     """Returns when nothing is in flight, or when the router had its time to cut what still is."""
     await routes.drain(service, revision, drain_s)
     give_up = time.monotonic() + drain_s + DRAIN_MARGIN_S
-    while not routes.drain_state(service, revision).done and time.monotonic() < give_up:  # noqa: ASYNC110
+    while not (await routes.drain_state(service, revision)).done and time.monotonic() < give_up:  # noqa: ASYNC110
         await asyncio.sleep(DRAIN_POLL_S)

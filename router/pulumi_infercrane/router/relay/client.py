@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MAX_BACKLOG = 64 * 1024
 """Bytes of further requests taken while one is being answered."""
 
+MAX_TURNED_AWAY = 1024
+"""Connections beyond the most there may be that are given an answer; the rest is closed without one."""
+
 RETRY_SOON = b"Retry-After: 1\r\n"
 _KINDS = {403: "permission_error", 429: "rate_limit_error", 502: "upstream_error", 504: "upstream_error"}
 
@@ -73,9 +76,10 @@ class ClientConnection(asyncio.Protocol):
         self.transport = transport = cast("asyncio.Transport", transport)
         self.write = transport.write
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
-        peer = transport.get_extra_info("peername")
-        self._peer = str(peer[0]).encode() if isinstance(peer, tuple) else b"unknown"
+        self._peer = _name(transport.get_extra_info("peername"))
         self._relay.clients.add(self)
+        if (excess := len(self._relay.clients) - self._relay.max_connections) > 0:
+            self._turn_away(excess)
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
@@ -139,6 +143,9 @@ class ClientConnection(asyncio.Protocol):
     def break_off(self, *, reset: bool) -> None:
         """What was received is still delivered; without framing only a reset tells a cut from an end."""
         self._exchange = None
+        if reset and _is_tls(self.transport):
+            self._hang_up()  # an end without notice: what a cut looks like in TLS
+            return
         if reset:
             sock = self.transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -159,7 +166,12 @@ class ClientConnection(asyncio.Protocol):
     def finish_up(self) -> None:
         """The router is stopping: close when nothing is being answered, else after that answer."""
         self.closing = True
-        if self._exchange is None and not self._waiting and self._reader.phase is Phase.IDLE:
+        self.leave_if_idle(self._phase_since)
+
+    def leave_if_idle(self, since: float) -> None:
+        """Close when nothing was asked for after that moment."""
+        busy = self._exchange is not None or self._waiting or self._reader.phase is not Phase.IDLE
+        if not busy and self._phase_since <= since:
             self._close()
 
     def cut(self) -> None:
@@ -193,7 +205,7 @@ class ClientConnection(asyncio.Protocol):
     def _serve(self, request: Request) -> None:
         relay = self._relay
         self._served = True
-        self.closing = relay.stopping or not request.keep_alive or request.head.version == "1.0"
+        self.closing = relay.ending or not request.keep_alive or request.head.version == "1.0"
         request_id = relay.request_id(request.head)
         try:
             bound = relay.bind(request, request_id, self._peer)
@@ -257,7 +269,19 @@ class ClientConnection(asyncio.Protocol):
         self._deaf = True
         self._waiting.clear()
         self._phase_since = self._relay.clock()
-        self.transport.write_eof()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()  # TLS takes what still arrives until the other side has ended too
+
+    def _turn_away(self, excess: int) -> None:
+        """There are too many connections."""
+        refused = RequestRefused(503, "overloaded", "the router has too many connections", reason="connections")
+        if excess <= MAX_TURNED_AWAY:
+            self._refuse(refused, self._relay.request_id(None), close=True)
+        else:
+            self._relay.count_refused(refused)
+            self._hang_up()
 
     def _hang_up(self) -> None:
         self._deaf = True
@@ -271,6 +295,15 @@ class ClientConnection(asyncio.Protocol):
         if self._phase is Phase.IDLE:
             return timers.idle_s if self._served else timers.head_s
         return timers.head_s if self._phase is Phase.HEAD else timers.body_s
+
+
+def _name(peer: object) -> bytes:
+    """The address of a client as upstreams and logs are told it; a unix socket has none."""
+    return str(peer[0]).removeprefix("::ffff:").encode() if isinstance(peer, tuple) else b"unknown"
+
+
+def _is_tls(transport: asyncio.Transport) -> bool:
+    return transport.get_extra_info("sslcontext") is not None
 
 
 def _error_answer(status: int, code: str, message: str, headers: bytes, close: bool, head_only: bool = False) -> bytes:

@@ -48,6 +48,8 @@ class Bound(NamedTuple):
     """Where a copy goes."""
     permit: "Permit | None" = None
     """Given back when the exchange ends."""
+    scheme: bytes = b"http"
+    """By which the client came."""
     asked: "Asked | None" = None
     """What is told of it when it has ended; None when nobody wants to know."""
 
@@ -64,7 +66,7 @@ class Bound(NamedTuple):
             trace,
             endpoint.authorization,
             self.request_id,
-            b"X-Forwarded-For: %b\r\nX-Forwarded-Proto: http\r\n" % self.peer,
+            b"X-Forwarded-For: %b\r\nX-Forwarded-Proto: %b\r\n" % (self.peer, self.scheme),
             b"X-InferCrane-Attempt: %d\r\nContent-Length: %d\r\n" % (attempt, len(body)),
             body,
         )

@@ -5,6 +5,7 @@ import itertools
 import logging
 import re
 import secrets
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import time
@@ -87,7 +88,14 @@ class Relay:
         self.clients: set[ClientConnection] = set()
         self.mirrors = Mirrors(traffic)
         self.prober = Prober(traffic.clock)
+        self.scheme = b"http"
+        """By which clients come."""
+        self.max_connections = sys.maxsize
+        """Of clients; who comes when there are so many is told to come again."""
+        self.ending = False
+        """Every connection ends after the answer it is at, or the next."""
         self.stopping = False
+        """Nothing new is answered either."""
         self.recorder: Recorder | None = None
         self.telemetry: Telemetry | None = None
         self.keyring: Keyring | None = None
@@ -117,7 +125,7 @@ class Relay:
         model, binding, spill, mirror = choose(request, request_id, self.routes)
         if self.recorder is not None:
             self.recorder.offer(request_id, request.head.path, request.body)
-        bound = Bound(request, binding, model, request_id, peer, spill, mirror)
+        bound = Bound(request, binding, model, request_id, peer, spill, mirror, scheme=self.scheme)
         if self.telemetry is not None:
             name = key.name if key is not None else ""
             bound = bound._replace(asked=self.telemetry.asked(request_id, request.head, peer, model, name))
@@ -202,7 +210,7 @@ class Relay:
 
     def finish_up(self) -> None:
         """Answer nothing new; connections close after what they are answering."""
-        self.stopping = True
+        self.ending = self.stopping = True
         self.mirrors.cancel()
         for client in tuple(self.clients):
             client.finish_up()
@@ -217,7 +225,7 @@ class Relay:
         aliases = self.routes.by_alias.items()
         names = sorted(name for name, route in aliases if key is None or key.serves(route.table.service))
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "infercrane"} for name in names]
-        close = self.stopping or not request.keep_alive or request.head.version == "1.0"
+        close = self.ending or not request.keep_alive or request.head.version == "1.0"
         headers = b"X-Request-Id: %b\r\n%b" % (request_id, b"Connection: close\r\n" if close else b"")
         body = orjson.dumps({"object": "list", "data": data})
         return own_answer(200, body, headers, head_only=request.head.method == b"HEAD")

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ from pulumi_infercrane.stacks.cli._router_keys import key
 if TYPE_CHECKING:
     from pulumi_infercrane.router.control import LiveService
     from pulumi_infercrane.router.recording.policy import RecordingPolicy
+
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group("router")
@@ -33,7 +37,7 @@ command.add_command(export)
 
 
 @command.command("serve")
-@click.option("--listen", default="127.0.0.1:8000", show_default=True, help="Address clients connect to.")
+@click.option("--listen", default="127.0.0.1:8000", show_default=True, help="For clients: host:port or unix:/path.")
 @click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
 @click.option("--state", type=click.Path(path_type=Path), required=True, help="Folder of the persisted tables.")
 @click.option("--drain", default=600.0, show_default=True, help="Seconds open streams may take after SIGTERM.")
@@ -47,6 +51,14 @@ command.add_command(export)
     type=click.FloatRange(0, 1),
     help="Export OpenTelemetry spans, and keep this share of the traces that begin here.",
 )
+@click.option("--tls-cert", type=_FILE, help="Certificate chain (PEM); with it clients are served by TLS.")
+@click.option("--tls-key", type=_FILE, help="Private key of the certificate (PEM).")
+@click.option("--max-connections", type=click.IntRange(min=1), help="Open at a time; more get 503.  [default: 16384]")
+@click.option("--status", help="Address where /livez, /readyz and /metrics answer, besides the control socket.")
+@click.option(
+    "--workers", type=click.IntRange(min=0, max=256), default=0, help="Processes that serve; 0 is just this one."
+)
+@click.option("--check", is_flag=True, help="Read options and files, say what is wrong with them, and serve nothing.")
 def serve(
     listen: str,
     control: Path,
@@ -56,6 +68,12 @@ def serve(
     record: Path | None,
     access_log: str,
     trace_sample: float | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    max_connections: int | None,
+    status: str | None,
+    workers: int,
+    check: bool,
 ) -> None:
     """Serve the tables of a state folder until SIGTERM; a second signal ends at once.
 
@@ -63,11 +81,15 @@ def serve(
     Example:
       infercrane router serve --listen 127.0.0.1:8000 --control /run/infercrane/router.sock --state /var/lib/infercrane
     """
-    from pulumi_infercrane.router.addresses import ListenAddress, read_listen_address
-    from pulumi_infercrane.router.server import Settings, serve
+    from pulumi_infercrane.router import server
+    from pulumi_infercrane.router.addresses import Listening, UnixAddress, read_listen_address
+    from pulumi_infercrane.router.server import Settings
 
-    def ready(address: ListenAddress) -> None:
-        click.echo(f"router: listening on http://{address}, control socket {control}")
+    tls = _tls(tls_cert, tls_key)
+
+    def ready(address: Listening) -> None:
+        scheme = "" if isinstance(address, UnixAddress) else "https://" if tls else "http://"
+        click.echo(f"router: listening on {scheme}{address}, control socket {control}")
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
@@ -81,10 +103,26 @@ def serve(
             record=_policy(record),
             access_log=access_log,
             trace_sample=trace_sample,
+            tls=tls,
+            max_connections=max_connections,
+            status=read_listen_address(status, keyed=True) if status else None,
+            workers=workers,
+            command=(sys.executable, *sys.orig_argv[1:]),
         )
-        serve(settings, os.environ, ready)
+        if check:
+            server.check(settings)
+            return
+        server.serve(settings, os.environ, ready)
     except RouterError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _tls(chain: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    if chain is None and key is None:
+        return None
+    if chain is None or key is None:
+        raise click.UsageError("--tls-cert and --tls-key go together")
+    return chain, key
 
 
 def _policy(path: Path | None) -> "RecordingPolicy | None":
@@ -93,6 +131,33 @@ def _policy(path: Path | None) -> "RecordingPolicy | None":
     from pulumi_infercrane.router.recording.policy import read_policy
 
     return read_policy(path)
+
+
+@command.command("ready")
+@click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
+@click.option("--live", is_flag=True, help="Only whether the router answers.")
+def ready(control: Path, live: bool) -> None:
+    """Exit with 0 when every service has an active revision that takes connections, else say why not.
+
+    \b
+    Example:
+      infercrane router ready --control /run/infercrane/router.sock
+    """
+    try:
+        reasons = asyncio.run(_why_not(control, live))
+    except RouterError as error:
+        raise click.ClickException(str(error)) from error
+    if reasons:
+        raise click.ClickException("; ".join(reasons))
+
+
+async def _why_not(control: Path, live: bool) -> tuple[str, ...]:
+    from pulumi_infercrane.router.control import ControlClient
+
+    async with ControlClient(control) as client:
+        if live:
+            return () if await client.live() else ("the router is not live",)
+        return await client.why_not_ready()
 
 
 @command.command("table")
