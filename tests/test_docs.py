@@ -176,6 +176,13 @@ def test_the_life_of_a_key_goes_as_shown(tmp_path: Path) -> None:
     assert printed.endswith("ci is revoked\n")
 
 
+@pytest.mark.processes
+def test_the_life_of_a_router_with_workers_goes_as_shown(tmp_path: Path) -> None:
+    run_shown(blocks(ROOT / "docs" / "serving.md", "sh")[0], tmp_path)
+    assert (tmp_path / "serve.log").read_text().count("listening on https://[::1]:") == 2
+    assert not (tmp_path / "router.sock").exists()
+
+
 def test_the_limits_shown_are_read() -> None:
     shown = json.loads(blocks(ROOT / "docs" / "keys.md", "json")[0])
     read = read_declared(declared({R1: revision("r1", "http://a")}, limits=shown))
