@@ -104,3 +104,13 @@ async def test_workers_that_never_serve_are_an_error_at_the_start(quick: None) -
     with pytest.raises(WorkerFailed):
         async with keeping(1, ends_at="start", started=[]):
             pass
+
+
+async def test_a_worker_that_cannot_be_started_is_tried_again(quick: None) -> None:
+    async with keeping(1, ends_at="table", started=[]) as crew:
+        command, crew._command = crew._command, ("/nowhere/python",)
+        await crew.go_by(TABLE)
+        await asyncio.sleep(0.05)
+        assert not crew.serving
+        crew._command = command
+        await eventually(lambda: crew.serving)

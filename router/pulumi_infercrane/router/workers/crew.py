@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from pulumi_infercrane.router.errors import WorkerFailed
@@ -231,10 +232,12 @@ class Crew:
 
     async def _spawn(self, place: int) -> Member:
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, ExitStack() as unless_started:
+            unless_started.enter_context(ours)
             descriptors = Descriptors(theirs.fileno(), self._data[place % len(self._data)], self._lock)
             environment = {**self._environment, WORKER: descriptors.written()}
             process = subprocess.Popen(self._command, env=environment, pass_fds=descriptors)  # noqa: ASYNC220
+            unless_started.pop_all()
         process.returncode = 0  # waited for by us, by its id
         return await self._connect(Member(process.pid, place), ours)
 
@@ -284,8 +287,16 @@ class Crew:
         _log.error("worker %d is gone and is replaced", member.pid)
         if not member.serving.is_set():
             await asyncio.sleep(AGAIN_S)
-        if not self._stopping:
+        while not self._stopping and not await self._spawned(place):  # noqa: ASYNC110
+            await asyncio.sleep(AGAIN_S)
+
+    async def _spawned(self, place: int) -> bool:
+        try:
             await self._spawn(place)
+        except OSError as error:
+            _log.error("no worker can be started: %s", error.strerror)
+            return False
+        return True
 
     async def _gone(self, most_s: float, now: asyncio.Event | None) -> None:
         waits: list[Any] = [asyncio.gather(*(member.ended.wait() for member in self.members))]
