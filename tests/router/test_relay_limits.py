@@ -183,6 +183,23 @@ async def test_L7_events_are(router: Running, client: Client, upstream: Upstream
     assert await router.outcome() == Outcome.COMPLETE
 
 
+async def test_L7_a_whole_answer_may_come_slowly_but_not_stop_coming(
+    router: Running, client: Client, upstream: Upstream
+) -> None:
+    await with_timers(router, upstream, first_byte_s=0.2)
+    head, _, body = whole(ANSWER).partition(b"\r\n\r\n")
+
+    async def slow(call: Call) -> None:
+        await call.send(head + b"\r\n\r\n")
+        for at in range(0, len(body), 10):
+            await asyncio.sleep(0.05)
+            await call.send(body[at : at + 10])
+
+    upstream.script = slow
+    assert (await client.ask(chat(stream=False))).whole
+    assert await router.outcome() == Outcome.COMPLETE
+
+
 async def test_L4_a_thousand_concurrent_streams(router: Running, upstream: Upstream) -> None:
     count, go_on = 501, asyncio.Event()
 
@@ -297,6 +314,20 @@ async def test_a_pooled_connection_that_was_closed_is_replaced_without_a_second_
     await asyncio.sleep(0.05)
     answer = await client.ask(chat())
     assert (answer.whole, answer.header("x-infercrane-attempt")) == (True, "1")
+
+
+async def test_a_connection_whose_request_was_not_read_to_its_end_is_not_used_again(
+    router: Running, client: Client, upstream: Upstream
+) -> None:
+    async def answer_early(call: Call) -> None:
+        await call.send(whole(ANSWER, "413 Content Too Large"))
+        await call.until_told()
+
+    upstream.script, upstream.reads_body = answer_early, False
+    assert (await client.ask(request(sized(8_000_000)))).status == 413
+    upstream.script, upstream.reads_body = Upstream().script, True
+    assert (await client.ask(chat(stream=False))).status == 200
+    assert upstream.connections == 2
 
 
 @pytest.mark.parametrize(("keep_alive", "connections"), [(b"", 1), (b"Keep-Alive: timeout=2\r\n", 2)])

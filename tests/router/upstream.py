@@ -101,6 +101,8 @@ class Upstream:
 
     def __init__(self) -> None:
         self.script: Script = answer
+        self.reads_body = True
+        """Whether a script begins behind the body of a request, or already behind its head."""
         self.calls: list[Call] = []
         self.connections = 0
         """Ever made."""
@@ -154,7 +156,8 @@ class Upstream:
         while not writer.is_closing():
             head = await reader.readuntil(b"\r\n\r\n")
             call = Call(head, b"", reader, writer)
-            call.body = await reader.readexactly(int(call.header("content-length") or 0))
+            if self.reads_body:
+                call.body = await reader.readexactly(int(call.header("content-length") or 0))
             self.calls.append(call)
             self.arrived.set()
             await self.script(call)

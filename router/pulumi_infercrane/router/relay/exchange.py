@@ -61,6 +61,7 @@ class Exchange:
         "_events_seen",
         "_finished",
         "_head_sent",
+        "_moved",
         "_observer",
         "_permit",
         "_pieces",
@@ -94,6 +95,8 @@ class Exchange:
         """HTTP/1.0 clients do not know chunks."""
         self._pieces: list[bytes] = []
         """Body pieces that were passed on and not observed yet."""
+        self._moved = False
+        """Whether anything of a body came since the last sweep."""
         self._events_seen = 0
         self._progress_at = self.started_at
 
@@ -140,6 +143,7 @@ class Exchange:
 
     def observe(self) -> None:
         """Read what was passed on since the last time."""
+        self._moved = self._moved or bool(self._pieces)
         self._observer.feed(self._pieces)
         self._pieces.clear()
 
@@ -200,7 +204,8 @@ class Exchange:
                 self._break(Outcome.CLIENT_CANCELLED)
             return
         self.observe()
-        if self._observer.data_events != self._events_seen:
+        moved, self._moved = self._moved, False
+        if self._observer.data_events != self._events_seen or (moved and not self._observer.streaming):
             self._events_seen, self._progress_at = self._observer.data_events, now
         self._check_silence(now - self._progress_at)
 
@@ -214,7 +219,7 @@ class Exchange:
     # inside
 
     def _check_silence(self, seconds: float) -> None:
-        """A whole answer has only the first-byte timer, a stream also the one between data events."""
+        """A whole answer has the first-byte timer for every byte, a stream also the one between data events."""
         timers = self._binding.timers
         if not self._head_sent:
             if self._upstream is not None and seconds > timers.first_byte_s:
@@ -222,7 +227,7 @@ class Exchange:
         elif self._observer.streaming and self._events_seen == 0:
             if seconds > timers.first_byte_s:
                 self._break(Outcome.FIRST_BYTE_TIMEOUT)
-        elif self._observer.streaming and seconds > timers.gap_s:
+        elif seconds > (timers.gap_s if self._observer.streaming else timers.first_byte_s):
             self._break(Outcome.IDLE_TIMEOUT)
 
     async def _dial(self, chosen: Endpoint) -> None:
@@ -359,7 +364,17 @@ class Exchange:
         )
 
 
-_FAULTS = frozenset({Outcome.UPSTREAM_CLOSED, Outcome.UPSTREAM_PROTOCOL, Outcome.FIRST_BYTE_TIMEOUT})
+_FAULTS = frozenset(
+    {
+        Outcome.ABORTED,
+        Outcome.ERROR_EVENT,
+        Outcome.FIRST_BYTE_TIMEOUT,
+        Outcome.IDLE_TIMEOUT,
+        Outcome.TRUNCATED,
+        Outcome.UPSTREAM_CLOSED,
+        Outcome.UPSTREAM_PROTOCOL,
+    }
+)
 
 _REFUSALS = {
     Outcome.UPSTREAM_CLOSED: (502, "upstream_closed"),

@@ -90,7 +90,9 @@ class UpstreamConnection(asyncio.Protocol):
     def release(self) -> None:
         """The answer is complete: wait for the next exchange, or close."""
         reader = self._end()
-        if reader is None or not reader.keep_alive or reader.surplus or not self.usable:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # it answered before it had read it all: the rest would come before the next
+        elif reader is None or not reader.keep_alive or reader.surplus or not self.usable:
             self.transport.close()
         else:
             self.pool.give(self, reader.idle_seconds(self.pool.idle_seconds), rest=reader.is_event_stream)
