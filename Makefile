@@ -2,7 +2,7 @@
 # What is downloaded or built is kept in $(CACHE), outside the checkout.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo clean-demo test unit bench simulate mutants lint engine runtimes browser fuzz
+.PHONY: help setup demo clean-demo test unit bench simulate mutants probes lint engine runtimes browser fuzz
 
 CACHE := $(or $(INFERCRANE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pulumi-infercrane)
 OWN_UV := $(CACHE)/uv/bin/uv
@@ -61,6 +61,9 @@ fuzz: setup ## look for files a reader cannot bear; MINUTES=10 for each target, 
 
 mutants: setup ## change what decides, one place at a time, and see whether a test fails (about 30 minutes); rewrites docs/testing.md
 	@$(RUN)python -m tests.mutation $(MODULES)
+
+probes: setup ## ask our router and its peers what they lose (about 6 minutes); rewrites docs/probes.md; PEERS="nginx envoy"
+	@$(RUN)python -m benchmarks.probes $(PEERS)
 
 lint: setup ## check style and types
 	@$(RUN)ruff check

@@ -83,7 +83,7 @@ class Client:
     async def answer(self, *, body: bool = True) -> Answer:
         """The next answer, as far as it comes."""
         answer = await self.head()
-        if body and answer.status not in (204, 304):
+        if body and answer.status >= 200 and answer.status not in (204, 304):
             async with asyncio.timeout(10):
                 try:
                     await self._body(answer)

@@ -6,67 +6,10 @@ import json
 import pytest
 
 from pulumi_infercrane.router.protocol.observer import Outcome
+from tests.router.ambiguous import AMBIGUOUS, BODY, CHUNKED, HOST, LENGTH, post, raw
 from tests.router.client import Client, chat, request
 from tests.router.conftest import R1, Running, StartRouter, eventually, revision
 from tests.router.upstream import ANSWER, LAST_CHUNK, STREAM_HEAD, Call, Upstream, chunk, delta, whole
-
-BODY = b'{"model":"chat","messages":[]}'
-PATH = "/v1/chat/completions"
-
-
-def raw(start: str, *headers: str, body: bytes = b"") -> bytes:
-    return "\r\n".join([start, *headers, "", ""]).encode("latin-1") + body
-
-
-def post(*headers: str, body: bytes = BODY, target: str = PATH, version: str = "HTTP/1.1") -> bytes:
-    return raw(f"POST {target} {version}", *headers, body=body)
-
-
-LENGTH = f"Content-Length: {len(BODY)}"
-HOST = "Host: router"
-CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
-
-AMBIGUOUS = {
-    "length and chunked": (post(HOST, LENGTH, "Transfer-Encoding: chunked", body=CHUNKED), 400),
-    "chunked and length": (post(HOST, "Transfer-Encoding: chunked", LENGTH, body=CHUNKED), 400),
-    "two lengths": (post(HOST, LENGTH, "Content-Length: 5"), 400),
-    "two equal lengths": (post(HOST, LENGTH, LENGTH), 400),
-    "length list": (post(HOST, f"Content-Length: {len(BODY)}, {len(BODY)}"), 400),
-    "signed length": (post(HOST, f"Content-Length: +{len(BODY)}"), 400),
-    "hex length": (post(HOST, "Content-Length: 0x1e"), 400),
-    "huge length": (post(HOST, "Content-Length: 99999999999999999999999"), 400),
-    "gzip, chunked": (post(HOST, "Transfer-Encoding: gzip, chunked", body=CHUNKED), 501),
-    "identity then chunked": (
-        post(HOST, "Transfer-Encoding: identity", "Transfer-Encoding: chunked", body=CHUNKED),
-        501,
-    ),
-    "xchunked": (post(HOST, "Transfer-Encoding: xchunked", body=CHUNKED), 501),
-    "identity": (post(HOST, "Transfer-Encoding: identity", body=CHUNKED), 501),
-    "chunked twice": (post(HOST, "Transfer-Encoding: chunked, chunked", body=CHUNKED), 400),
-    "chunked on 1.0": (post(HOST, "Transfer-Encoding: chunked", body=CHUNKED, version="HTTP/1.0"), 400),
-    "folded header": (post(HOST, "X-A: b", " folded: c", LENGTH), 400),
-    "blank before colon": (post(HOST, "Content-Length : 30"), 400),
-    "bare LF": (b"POST /v1/chat/completions HTTP/1.1\nHost: a\n\n", 400),
-    "NUL in value": (post(HOST, "X-A: a\0b", LENGTH), 400),
-    "bad name": (post(HOST, "X A: b", LENGTH), 400),
-    "chunk size in hex": (post(HOST, "Transfer-Encoding: chunked", body=b"0x1e\r\n" + BODY + b"\r\n0\r\n\r\n"), 400),
-    "chunk end": (post(HOST, "Transfer-Encoding: chunked", body=b"1e\r\n" + BODY + b"xx0\r\n\r\n"), 400),
-    "unknown method": (raw(f"FROB {PATH} HTTP/1.1", HOST), 400),
-    "lower-case method": (raw(f"post {PATH} HTTP/1.1", HOST, LENGTH, body=BODY), 400),
-    "tab separator": (raw(f"POST\t{PATH} HTTP/1.1", HOST, LENGTH, body=BODY), 400),
-    "control byte in target": (post(HOST, LENGTH, target=f"{PATH}\x01"), 400),
-    "non-ASCII target": (post(HOST, LENGTH, target=f"{PATH}\xff"), 400),
-    "no host": (post(LENGTH), 400),
-    "two hosts": (post(HOST, "Host: other", LENGTH), 400),
-    "absolute form": (post(HOST, LENGTH, target=f"http://router{PATH}"), 400),
-    "fragment": (post(HOST, LENGTH, target=f"{PATH}#x"), 400),
-    "body on GET": (raw("GET /v1/models HTTP/1.1", HOST, LENGTH, body=BODY), 400),
-    "HTTP/0.9": (post(HOST, LENGTH, version="HTTP/0.9"), 505),
-    "HTTP/2.0": (post(HOST, LENGTH, version="HTTP/2.0"), 505),
-    "CONNECT": (raw("CONNECT router:80 HTTP/1.1", HOST), 501),
-    "compressed body": (post(HOST, LENGTH, "Content-Encoding: gzip"), 415),
-    "after close": (post(HOST, LENGTH, "Connection: close"), 200),
-}
 
 
 @pytest.mark.parametrize("name", AMBIGUOUS)
@@ -142,6 +85,17 @@ async def test_F3_a_second_answer_behind_a_started_one_breaks_it(
     answer = await client.ask(chat())
     assert (answer.whole, answer.body) == (False, delta())
     assert await router.outcome() == Outcome.UPSTREAM_PROTOCOL
+
+
+@pytest.mark.parametrize("before", [b"\r\n", b"\r", b"\n", b"\r\n\r\n", b" "])
+async def test_F3_an_answer_begins_with_its_status_line(
+    router: Running, client: Client, upstream: Upstream, before: bytes
+) -> None:
+    async def shifted(call: Call) -> None:
+        await call.send(before + whole(ANSWER))
+
+    upstream.script = shifted
+    assert (await client.ask(chat(stream=False))).error == "upstream_protocol"
 
 
 async def test_F3_bytes_on_an_idle_connection_close_it(router: Running, client: Client, upstream: Upstream) -> None:

@@ -157,7 +157,22 @@ class Upstream:
             head = await reader.readuntil(b"\r\n\r\n")
             call = Call(head, b"", reader, writer)
             if self.reads_body:
-                call.body = await reader.readexactly(int(call.header("content-length") or 0))
+                call.body = await _body(call)
             self.calls.append(call)
             self.arrived.set()
             await self.script(call)
+
+
+async def _body(call: Call) -> bytes:
+    """By its length or its chunks; trailers end with the empty line."""
+    if call.header("expect") is not None:
+        await call.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+    if call.header("transfer-encoding") is None:
+        return await call.reader.readexactly(int(call.header("content-length") or 0))
+    body, size = b"", -1
+    while size:
+        size = int((await call.reader.readuntil(b"\r\n")).partition(b";")[0], 16)
+        body += await call.reader.readexactly(size)
+        while (line := await call.reader.readuntil(b"\r\n")) != b"\r\n" and size == 0:
+            call.head += line
+    return body

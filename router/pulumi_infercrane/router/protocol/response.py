@@ -69,6 +69,8 @@ class ResponseReader:
         self._held += data
         while (end := self._held.find(b"\r\n\r\n") + 4) > 3:
             head, self._held = self._held[:end], self._held[end:]
+            if not head.startswith(b"HTTP/1."):  # the parser skips line ends before it
+                raise AnswerInvalid("not HTTP/1.x")
             self._feed(head)
             if self.status >= 200:
                 self._final(head)
