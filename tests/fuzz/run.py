@@ -22,7 +22,7 @@ try:
 except ImportError:
     sys.exit("atheris has no wheel for this Python or this machine: fuzz with another one, see docs/fuzzing.md")
 
-with atheris.instrument_imports(include=["pulumi_infercrane.guard"]):
+with atheris.instrument_imports(include=["pulumi_infercrane.guard", "pulumi_infercrane.router.protocol"]):
     from tests.fuzz.forbidden import Watch
     from tests.fuzz.targets import all_targets
 

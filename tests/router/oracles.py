@@ -5,6 +5,7 @@ Nothing of ours may accept what one of them calls wrong, and what both accept is
 
 import base64
 import json
+import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Self
 import h11
 
 from pulumi_infercrane.router.errors import AnswerInvalid, RequestRefused
-from pulumi_infercrane.router.protocol.request import Limits, Request, RequestReader
+from pulumi_infercrane.router.protocol.request import Limits, Phase, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import ResponseReader
 
 ASKED = h11.Request(method="POST", target="/", headers=[("Host", "a"), ("Content-Length", "0")])
@@ -31,7 +32,7 @@ class Framed:
     last: bool = False
     """Whether no message may follow, because the last one asked for the end of the connection."""
     held: bool = False
-    """Whether nothing was looked at yet: a head of an answer is read when it is whole."""
+    """Whether nothing of a further message was looked at: empty lines, or a head of an answer that is not whole."""
 
 
 def requests_by_us(pieces: Iterable[bytes]) -> Framed:
@@ -51,14 +52,14 @@ def requests_by_us(pieces: Iterable[bytes]) -> Framed:
     except RequestRefused:
         found.wrong = True
     finally:
+        found.held = reader.phase is Phase.IDLE
         reader.close()
     return found
 
 
 def requests_by_h11(data: bytes) -> Framed:
     """As a server written with h11 reads."""
-    found, connection = Framed(), h11.Connection(h11.SERVER, max_incomplete_event_size=LIMIT)
-    connection.receive_data(data)
+    found, connection = Framed(), _server(data)
     start, body = b"", b""
     while True:
         try:
@@ -80,15 +81,22 @@ def requests_by_h11(data: bytes) -> Framed:
             if connection.our_state is not h11.DONE:
                 found.last = True
                 return found
-            connection.start_next_cycle()
+            connection = _server(connection.trailing_data[0])
         else:
             return found
+
+
+def _server(data: bytes) -> h11.Connection:
+    """Behind the empty lines that RFC 9112 2.2 lets a server skip before a request; h11 takes only CRLF for one."""
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=LIMIT)
+    connection.receive_data(data.lstrip(b"\r\n"))
+    return connection
 
 
 def answer_by_us(pieces: Iterable[bytes], *, ended: bool) -> Framed:
     """As our upstream connections read one answer; `ended` when the connection does behind it."""
     found, body = Framed(), list[bytes]()
-    reader = ResponseReader(body.append)
+    reader = ResponseReader(body)
     try:
         for piece in pieces:
             rest = piece if reader.head_done else reader.feed_head(piece)
@@ -96,8 +104,10 @@ def answer_by_us(pieces: Iterable[bytes], *, ended: bool) -> Framed:
                 reader.feed(rest)
     except AnswerInvalid:
         found.wrong = True
-    if reader.complete or (ended and reader.head_done and reader.ends_at_eof):
+    if not found.wrong and (reader.complete or (ended and reader.head_done and reader.ends_at_eof)):
         found.messages.append((b"%d" % reader.status, b"".join(body)))
+    elif ended:
+        found.wrong = True
     found.held = not reader.head_done
     reader.close()
     return found
@@ -127,6 +137,17 @@ def answer_by_h11(data: bytes, *, ended: bool) -> Framed:
     except h11.RemoteProtocolError:
         found.wrong = True
         return found
+
+
+def two_blanks(data: bytes) -> bool:
+    """The one thing that we take and h11 does not: more than one blank between the words of a request line.
+
+    RFC 9112 3 lets a server read it by its words; upstreams get a line of our own.
+    """
+    return _TWO_BLANKS.search(data) is not None
+
+
+_TWO_BLANKS = re.compile(rb"(?:^|\n)[A-Z]+ (?: +\S+ |\S+  ) *HTTP/1\.")
 
 
 def disagreement(ours: Framed, oracle: Framed) -> str:

@@ -17,6 +17,7 @@ from tests.router.oracles import (
     disagreement,
     requests_by_h11,
     requests_by_us,
+    two_blanks,
 )
 
 REPEATABLE = settings(max_examples=200, deadline=None, derandomize=True, database=None)
@@ -111,7 +112,7 @@ def test_F13_requests_beside_h11(data: bytes, cuts: list[int], place: int, byte:
     data = bent(data, place, byte, kind)
     ours = requests_by_us([data])
     assert requests_by_us(pieces(data, cuts)) == ours
-    assert disagreement(ours, requests_by_h11(data)) == ""
+    assert two_blanks(data) or disagreement(ours, requests_by_h11(data)) == ""
 
 
 @REPEATABLE
@@ -120,7 +121,7 @@ def test_F13_answers_beside_h11(data: bytes, cuts: list[int], ended: bool, place
     data = bent(data, place, byte, kind)
     ours = answer_by_us([data], ended=ended)
     in_pieces = answer_by_us(pieces(data, cuts), ended=ended)
-    assert in_pieces.wrong == ours.wrong
+    assert (in_pieces.wrong, in_pieces.messages) == (ours.wrong, ours.messages)
     assert disagreement(ours, answer_by_h11(data, ended=ended)) == ""
 
 

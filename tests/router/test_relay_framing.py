@@ -55,8 +55,14 @@ async def test_F2_trailers_and_headers_named_in_connection_end_here(
 
 @pytest.mark.parametrize(
     "answers",
-    [whole(ANSWER) * 2, whole(ANSWER) + b"x", STREAM_HEAD + LAST_CHUNK + whole(ANSWER)],
-    ids=["two answers", "beyond the length", "behind the last chunk"],
+    [
+        whole(ANSWER) * 2,
+        whole(ANSWER) + b"x",
+        STREAM_HEAD + LAST_CHUNK + whole(ANSWER),
+        whole(ANSWER) + b"\r\n",
+        STREAM_HEAD + chunk(delta()) + LAST_CHUNK + b"\n",
+    ],
+    ids=["two answers", "beyond the length", "behind the last chunk", "a line end", "a line end behind chunks"],
 )
 async def test_F3_surplus_bytes_end_both_sides(
     router: Running, client: Client, upstream: Upstream, answers: bytes
@@ -87,14 +93,14 @@ async def test_F3_a_second_answer_behind_a_started_one_breaks_it(
     assert await router.outcome() == Outcome.UPSTREAM_PROTOCOL
 
 
-@pytest.mark.parametrize("before", [b"\r\n", b"\r", b"\n", b"\r\n\r\n", b" "])
-async def test_F3_an_answer_begins_with_its_status_line(
+@pytest.mark.parametrize("before", [b"\r\n", b"\r", b"\n", b"\r\n\r\n", b" ", b"HTTP/1.1 200 \0\r\n\r\n"])
+async def test_F3_an_answer_begins_with_a_status_line_of_text(
     router: Running, client: Client, upstream: Upstream, before: bytes
 ) -> None:
-    async def shifted(call: Call) -> None:
+    async def odd(call: Call) -> None:
         await call.send(before + whole(ANSWER))
 
-    upstream.script = shifted
+    upstream.script = odd
     assert (await client.ask(chat(stream=False))).error == "upstream_protocol"
 
 
@@ -131,12 +137,14 @@ async def test_F4_bodiless_and_interim_answers_leave_the_connection_usable(
 
 async def test_F4_early_hints_pass_before_the_answer(router: Running, client: Client, upstream: Upstream) -> None:
     async def hint(call: Call) -> None:
-        await call.send(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+        ours = b"X-InferCrane-Revision: fake\r\nTransfer-Encoding: chunked\r\nConnection: X-A\r\nX-A: 1\r\n"
+        await call.send(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n" + ours + b"\r\n")
         await call.send(whole(ANSWER))
 
     upstream.script = hint
     await client.send(chat())
-    assert (await client.head()).status == 103
+    hints = await client.head()
+    assert (hints.status, hints.headers) == (103, [("link", "</a>")])
     assert (await client.answer()).status == 200
 
 

@@ -123,7 +123,7 @@ async def has_other_line_ends(stage: Stage) -> str:
 
 
 async def is_long(stage: Stage) -> str:
-    events = [delta(f"{number} " + "x" * 2000) for number in range(2000)] + [delta(finish="stop"), DONE]
+    events = [delta(f"{number} " + "x" * 8000) for number in range(500)] + [delta(finish="stop"), DONE]
     stage.plays(sending(STREAM_HEAD, *map(chunk, events), LAST_CHUNK))
     async with await stage.client() as client:
         await client.send(stage.chat())

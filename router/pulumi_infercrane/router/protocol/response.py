@@ -1,5 +1,6 @@
 """Answers: reading an upstream's, rewriting its head, writing our own."""
 
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -14,15 +15,17 @@ MAX_HEAD = 64 * 1024
 _REPLACED = HOP_BY_HOP | {b"x-request-id"}
 _REPLACED_DECHUNKED = _REPLACED | {b"transfer-encoding"}
 _BODILESS = (204, 304)
+_has_control = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
 
 
 class ResponseReader:
-    """Frames exactly one answer. `on_body` gets body pieces without transfer coding."""
+    """Frames exactly one answer. Body pieces without transfer coding are appended to `pieces`."""
 
     __slots__ = (
         "_held",
         "_lines",
         "_parser",
+        "_pieces",
         "_start_line",
         "complete",
         "feed_body",
@@ -36,8 +39,9 @@ class ResponseReader:
         "surplus",
     )
 
-    def __init__(self, on_body: Callable[[bytes], None]) -> None:
-        self.on_body = on_body
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+        self.on_body = pieces.append
         self.status = 0
         self.headers = Headers([])
         self.head_done = False
@@ -72,11 +76,12 @@ class ResponseReader:
             if not head.startswith(b"HTTP/1."):  # the parser skips line ends before it
                 raise AnswerInvalid("not HTTP/1.x")
             self._feed(head)
+            self._start_line = _start_line(head)
             if self.status >= 200:
-                self._final(head)
+                self._final()
                 rest, self._held = self._held, b""
                 return rest
-            self._interim(head)
+            self._interim()
         if len(self._held) > MAX_HEAD:
             raise AnswerInvalid("head too large")
         return None
@@ -91,8 +96,15 @@ class ResponseReader:
             self.surplus = self.surplus or bool(data)
         elif data:
             self._feed(data)
+            self.surplus = self.surplus or (self.complete and self.ends_late(data))
         if self.surplus:
             raise AnswerInvalid("more than one answer")
+
+    def ends_late(self, data: bytes) -> bool:
+        """Whether line ends follow the answer, which these bytes completed: the parser skips them, a client may not."""
+        if self.chunked:
+            return len(data) - len(data.rstrip(b"\r\n")) > len(b"\r\n\r\n")
+        return len(self._pieces[-1]) < len(data)
 
     @property
     def ends_at_eof(self) -> bool:
@@ -147,19 +159,27 @@ class ResponseReader:
         except httptools.HttpParserError as error:
             raise AnswerInvalid(str(error)) from None
 
-    def _interim(self, head: bytes) -> None:
+    def _interim(self) -> None:
         if self.status not in (100, 102, 103):
             raise AnswerInvalid(f"unexpected interim answer {self.status}")
         if self.status == 103:
-            self.interim.append(head)
+            kept = self.headers.without(_REPLACED_DECHUNKED)
+            self.interim.append(b"HTTP/1.1 %b\r\n%b\r\n" % (self._start_line, kept))
 
-    def _final(self, head: bytes) -> None:
+    def _final(self) -> None:
         coding = self.headers.first.get(b"transfer-encoding", b"chunked")
         if self.headers.repeated(b"transfer-encoding") or coding.strip().lower() != b"chunked":
             raise AnswerInvalid("a transfer coding other than chunked")
         self.head_done = True
         self.complete = self.complete or self.status in _BODILESS
-        self._start_line = head[: head.index(b"\r\n")].partition(b" ")[2]
+
+
+def _start_line(head: bytes) -> bytes:
+    """Status and reason."""
+    line = head[: head.index(b"\r\n")].partition(b" ")[2]
+    if line != b"200 OK" and _has_control(line):
+        raise AnswerInvalid("control characters in the reason phrase")
+    return line
 
 
 def own_answer(

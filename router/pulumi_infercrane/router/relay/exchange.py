@@ -279,7 +279,7 @@ class Exchange:
             return
         self._upstream = connection
         self._progress_at = self._clock()
-        self._reader = connection.begin(self, bound.message(endpoint, self._attempt), self._pieces.append)
+        self._reader = connection.begin(self, bound.message(endpoint, self._attempt), self._pieces)
         if self._client.stalled_since is not None:
             connection.pause()
 

@@ -65,10 +65,10 @@ class UpstreamConnection(asyncio.Protocol):
         """Open and reading, so that a request may be written to it."""
         return not self.transport.is_closing() and self.transport.is_reading()
 
-    def begin(self, exchange: "Exchange", message: bytes, on_body: Callable[[bytes], None]) -> ResponseReader:
-        """Send a whole request and let `exchange` take the answer."""
+    def begin(self, exchange: "Exchange", message: bytes, pieces: list[bytes]) -> ResponseReader:
+        """Send a whole request and let `exchange` take the answer, its body in `pieces`."""
         self._exchange = exchange
-        self._reader = reader = ResponseReader(on_body)
+        self._reader = reader = ResponseReader(pieces)
         self.transport.write(message)
         return reader
 
@@ -133,7 +133,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._observe()
 
     def _last(self, reader: ResponseReader, write: Callable[[bytes], None], data: bytes) -> None:
-        if reader.surplus:
+        if reader.surplus or reader.ends_late(data):
             self._fail()
         elif self._exchange is not None:
             write(data)
