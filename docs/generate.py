@@ -18,6 +18,7 @@ from pulumi_infercrane.guard.schemas import names, schema_of
 from pulumi_infercrane.guard.times import format_duration
 from pulumi_infercrane.router.balance import known_policies
 from pulumi_infercrane.router.export import ASPECTS, exporters, find_exporter
+from pulumi_infercrane.router.protocol.paths import PROTOCOLS
 from pulumi_infercrane.router.relay.probes import ANY_PATH, PATHS
 
 DOCS = Path(__file__).parent
@@ -48,7 +49,7 @@ def policy_page(page: str) -> str:
 
 def routing_page(page: str) -> str:
     """The page with the tables of today after their marks."""
-    return _with_tables(page, (("balance", _balance()), ("probes", _probes())))
+    return _with_tables(page, (("protocols", _protocols()), ("balance", _balance()), ("probes", _probes())))
 
 
 def _with_tables(page: str, tables: Iterable[tuple[str, str]]) -> str:
@@ -64,6 +65,11 @@ def _balance() -> str:
     modules = [(name, importlib.import_module(f"pulumi_infercrane.router.balance.{name}")) for name in known_policies()]
     rows = [(f"`{name}`", _cell((module.__doc__ or "").partition("\n\n")[0])) for name, module in modules]
     return _table(("balance", "who answers"), rows)
+
+
+def _protocols() -> str:
+    """Where each protocol is spoken."""
+    return _table(("protocol", "path"), [(f"`{name}`", f"`POST {path.decode()}`") for name, path in PROTOCOLS.items()])
 
 
 def _probes() -> str:

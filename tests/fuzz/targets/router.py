@@ -93,7 +93,7 @@ def _events(data: bytes, watch: Watch) -> bool:
     with watch.watched():
         seen, cut = _observed([data]), _observed(_cut(data))
     assert seen == cut, (seen, cut)
-    return seen[0] == "complete"
+    return bool(seen[0] == "complete")
 
 
 def _observed(pieces: Sequence[bytes]) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.alias import requested_model, with_model
 from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, REVISION
-from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF
+from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF, is_models
 from pulumi_infercrane.router.protocol.request import Head, Request
 from pulumi_infercrane.router.routes import Binding, Endpoint, MirrorRoute, Routes, ServiceRoute
 from pulumi_infercrane.router.table import SERVING
@@ -89,13 +89,18 @@ def refuse_path(head: Head) -> None:
     Raises:
         RequestRefused: 404 or 405.
     """
-    path = head.path
-    if path not in PROTOCOL_OF and path != MODELS:
+    path, proxied = head.path, head.path in PROTOCOL_OF
+    if not proxied and not is_models(path):
         raise RequestRefused(404, "unsupported_endpoint", f"there is no {_shown(path)} here")
-    allowed = (b"GET", b"HEAD") if path == MODELS else (b"POST",)
+    allowed = (b"POST",) if proxied else (b"GET", b"HEAD")
     if head.method not in allowed:
         names = b", ".join(allowed).decode()
         raise RequestRefused(405, "method_not_allowed", f"{_shown(path)} takes {names}")
+
+
+def no_model(name: str) -> RequestRefused:
+    """No alias of this name, or none that this key may use."""
+    return RequestRefused(404, "model_not_found", f"there is no model {name[:100]!r} here; ask {_shown(MODELS)}")
 
 
 Chosen = tuple[str, Binding, Binding | None, MirrorRoute | None]
@@ -111,7 +116,7 @@ def choose(request: Request, request_id: bytes, routes: Routes) -> Chosen:
     model = requested_model(request.body)
     route = routes.by_alias.get(model)
     if route is None:
-        raise RequestRefused(404, "model_not_found", f"there is no model {model[:100]!r} here; ask {_shown(MODELS)}")
+        raise no_model(model)
     if PROTOCOL_OF[request.head.path] not in route.table.declared.protocols:
         raise RequestRefused(404, "unsupported_endpoint", f"{model} does not serve {_shown(request.head.path)}")
     pin = request.head.headers.first.get(REVISION)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import time
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import orjson
 
@@ -18,11 +19,11 @@ from pulumi_infercrane.router.credentials import authenticate, refuse_key_in_url
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.keys import Key, Keyring
 from pulumi_infercrane.router.protocol.observer import Outcome
-from pulumi_infercrane.router.protocol.paths import MODELS
+from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF
 from pulumi_infercrane.router.protocol.request import Head, Limits, Request, has_body
 from pulumi_infercrane.router.protocol.response import own_answer
 from pulumi_infercrane.router.relay.client import ClientConnection
-from pulumi_infercrane.router.relay.dispatch import Bound, choose, refuse_path
+from pulumi_infercrane.router.relay.dispatch import Bound, choose, no_model, refuse_path
 from pulumi_infercrane.router.relay.mirror import Mirrors
 from pulumi_infercrane.router.relay.probes import Prober
 from pulumi_infercrane.router.routes import Compiler, Routes
@@ -120,7 +121,7 @@ class Relay:
             raise RequestRefused(503, "draining", "the router is stopping")
         refuse_path(request.head)
         key = self._identify(request.head)
-        if request.head.path == MODELS:
+        if request.head.path not in PROTOCOL_OF:
             return self._models(request, request_id, key)
         model, binding, spill, mirror = choose(request, request_id, self.routes)
         if self.recorder is not None:
@@ -225,7 +226,10 @@ class Relay:
         aliases = self.routes.by_alias.items()
         names = sorted(name for name, route in aliases if key is None or key.serves(route.table.service))
         data = [{"id": name, "object": "model", "created": 0, "owned_by": "infercrane"} for name in names]
+        wanted = unquote(request.head.path[len(MODELS) + 1 :].decode("latin-1"))
+        if wanted and wanted not in names:
+            raise no_model(wanted)
         close = self.ending or not request.keep_alive or request.head.version == "1.0"
         headers = b"X-Request-Id: %b\r\n%b" % (request_id, b"Connection: close\r\n" if close else b"")
-        body = orjson.dumps({"object": "list", "data": data})
+        body = orjson.dumps(data[names.index(wanted)] if wanted else {"object": "list", "data": data})
         return own_answer(200, body, headers, head_only=request.head.method == b"HEAD")
