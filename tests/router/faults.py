@@ -25,7 +25,7 @@ KINDS: Mapping[str, bytes] = {
     "large": b'{"model":"chat","x":"%b"}' % (b"x" * LARGE),
 }
 
-AT_ONCE, FIRST_BYTE, GAP = "at once", "first_byte_s", "gap_s"
+AT_ONCE, CONNECT, FIRST_BYTE, GAP = "at once", "connect_s", "first_byte_s", "gap_s"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Fault:
 
     name: str
     script: Script | None
-    """None: it takes no connection."""
+    """None: it refuses connections; `deaf`: it does not even do that."""
     expected: Expected
     others: Mapping[str, Expected] | None = None
     replaced: Expected | None = None
@@ -57,6 +57,10 @@ class Fault:
         if replicas > 1 and self.replaced is not None:
             return self.replaced
         return (self.others or {}).get(kind, self.expected)
+
+
+async def deaf(call: Call) -> None:
+    """Never reached: the queue of its listener is full."""
 
 
 async def _reset(call: Call) -> None:
@@ -108,6 +112,12 @@ FAULTS = (
         None,
         Expected("503 `connect_failed`", Outcome.CONNECT_FAILED, sent=0),
         replaced=Expected("200, whole", Outcome.COMPLETE),
+    ),
+    Fault(
+        "does not answer to connections",
+        deaf,
+        Expected("503 `connect_failed`", Outcome.CONNECT_FAILED, CONNECT, sent=0),
+        replaced=Expected("200, whole", Outcome.COMPLETE, CONNECT),
     ),
     Fault(
         "resets the connection before it answers",

@@ -1,6 +1,8 @@
 """Every cell of the fault matrix, on real sockets."""
 
-from collections.abc import Awaitable, Callable
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Iterator
 from time import monotonic
 
 import pytest
@@ -8,21 +10,49 @@ import pytest
 from pulumi_infercrane.router.replicas import state_of
 from tests.router.client import Answer
 from tests.router.conftest import R1, Running, StartRouter, revision
-from tests.router.faults import AT_ONCE, ERROR_500, FIRST_BYTE, GAP, PAGE, Expected, Fault, asking, cells, page, sound
+from tests.router.faults import (
+    AT_ONCE,
+    CONNECT,
+    ERROR_500,
+    FIRST_BYTE,
+    GAP,
+    PAGE,
+    Expected,
+    Fault,
+    asking,
+    cells,
+    deaf,
+    page,
+    sound,
+)
 from tests.router.upstream import Upstream
 
-TIMERS = {FIRST_BYTE: 0.2, GAP: 0.1}
-SOON_S = 1.0
+TIMERS = {CONNECT: 0.5, FIRST_BYTE: 0.2, GAP: 0.1}
+SOON_S = 2.0
 """At once, or after a timer and the sweep that looks at it, on a busy machine."""
 
 
 async def failing(start: Callable[[], Awaitable[Upstream]], fault: Fault) -> Upstream:
     upstream = await start()
-    if fault.script is None:
+    if fault.script is None or fault.script is deaf:
         await upstream.stop()
     else:
         upstream.script, upstream.reads_body = fault.script, fault.reads_body
     return upstream
+
+
+@contextlib.contextmanager
+def silent_port(port: int) -> Iterator[None]:
+    """A listener whose queue is full, so that the kernel drops what asks for a connection."""
+    with socket.socket() as listener, contextlib.ExitStack() as waiting:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
+        listener.listen(0)
+        for _ in range(4):
+            client = waiting.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", port))
+        yield
 
 
 @pytest.mark.parametrize(("fault", "kind", "replicas"), cells(), ids=lambda value: getattr(value, "name", str(value)))
@@ -35,10 +65,11 @@ async def test_a_fault_has_its_outcome(
     await router.put({R1: revision("r1", *urls)}, timers=TIMERS)
     await router.flip(R1)
     expected = fault.follows(kind, replicas)
-    began = monotonic()
-    async with await router.client() as client:
-        answer = await client.ask(asking(kind))
-        took = monotonic() - began
+    with silent_port(bad.port) if fault.script is deaf else contextlib.nullcontext():
+        began = monotonic()
+        async with await router.client() as client:
+            answer = await client.ask(asking(kind))
+            took = monotonic() - began
     assert client_saw(answer) == expected.client
     assert answer.header("x-infercrane-attempt") == ("2" if good.attempts else "1")
     assert bad.attempts + good.attempts == expected.sent
