@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from time import process_time
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from pulumi_infercrane.router.protocol.answers import Usage
 from pulumi_infercrane.router.protocol.observer import MAX_DOCUMENT, Observer, Outcome
-from pulumi_infercrane.router.protocol.sse import MAX_PENDING
+from pulumi_infercrane.router.protocol.sse import MAX_PENDING, EventReader
 from tests.router.upstream import ANSWER, DONE, delta, event
 
 SSE = b"text/event-stream; charset=utf-8"
@@ -151,6 +152,13 @@ def test_an_endless_event_is_unobserved_and_not_kept() -> None:
     result, observer = observe(b"data: ", *[b"x" * 65_536] * (MAX_PENDING // 65_536 + 2), whole=True)
     assert result == Outcome.UNOBSERVED
     assert not observer.streaming
+
+
+def test_a_long_event_in_small_pieces_costs_no_more_than_its_length() -> None:
+    reader, began = EventReader(), process_time()
+    for _ in range(MAX_PENDING // 100):
+        reader.feed(b"x" * 100)
+    assert process_time() - began < 1, "each piece must not cost what came before it"
 
 
 @pytest.mark.parametrize(
