@@ -18,7 +18,7 @@ from tests.router.ambiguous import AMBIGUOUS
 from tests.router.oracles import answer_by_h11, answer_by_us, disagreement, requests_by_h11, requests_by_us, two_blanks
 from tests.router.upstream import ANSWER, DONE, LAST_CHUNK, STREAM_HEAD, chunk, delta, event, whole
 
-LONGEST_SPLIT = 4096
+LONGEST_SPLIT = 512
 """Bytes that are also fed one by one."""
 WORDS = (
     b"\r\n", b"\r\n\r\n", b"\n", b"0\r\n\r\n", b"5\r\nhello\r\n", b"Content-Length: 5\r\n",
