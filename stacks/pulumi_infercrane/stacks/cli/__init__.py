@@ -3,7 +3,6 @@
 import pkgutil
 import sys
 from importlib import import_module
-from importlib.metadata import version
 
 import click
 
@@ -24,7 +23,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version(DISTRIBUTION), prog_name=DISTRIBUTION)
+@click.version_option(package_name=DISTRIBUTION, prog_name=DISTRIBUTION)
 def cli() -> None:
     """Serve open-weight models behind one address, and change what is behind it only on evidence.
 
