@@ -63,7 +63,9 @@ class Admission:
         queue = self.queues.get(service)
         if queue is not None:
             return queue.enter(bound, urgency, charge)
-        return bound if charge is None else bound._replace(permit=Permit(None, charge))
+        if charge is not None:
+            bound.permit = Permit(None, charge)
+        return bound
 
     def _budget(self, key: str, limits: KeyLimits) -> Budget:
         budget = self._budgets.get(key)
@@ -151,7 +153,8 @@ class ServiceQueue:
 
     def _admitted(self, bound: Bound, charge: Charge | None) -> Bound:
         self.inflight += 1
-        return bound._replace(permit=Permit(self, charge))
+        bound.permit = Permit(self, charge)
+        return bound
 
     def _make_place(self, size: int, urgency: int) -> None:
         """The youngest of the least urgent go when somebody more urgent comes, unless that is not enough."""

@@ -8,7 +8,7 @@ import orjson
 
 from pulumi_infercrane.router.errors import RequestRefused
 
-_WATCHED = (b"model", b"stream")
+_WATCHED = ("model", "stream")
 _FIELD = re.compile(rb'"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*")')
 
 
@@ -22,11 +22,12 @@ def requested_model(body: bytes) -> str:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
         document = _read_leniently(body)
-    if not isinstance(document, dict) or not isinstance(document.get("model"), str):
+    model = document.get("model") if isinstance(document, dict) else None
+    if not isinstance(model, str):
         raise _invalid("the body must be a JSON object with a string field 'model'")
     if not _plainly_unique(body):
         _refuse_duplicates(body)
-    return str(document["model"])
+    return model
 
 
 def with_model(body: bytes, model: str, replacement: str) -> bytes:
@@ -52,7 +53,7 @@ def _refuse_constant(name: str) -> None:
 
 def _plainly_unique(body: bytes) -> bool:
     """Cheap proof that no watched key occurs twice: once as bytes, and no escape that could spell it again."""
-    return b"\\u" not in body and all(body.count(b'"%b"' % key) <= 1 for key in _WATCHED)
+    return b"\\u" not in body and body.count(b'"model"') <= 1 and body.count(b'"stream"') <= 1
 
 
 def _refuse_duplicates(body: bytes) -> None:
@@ -64,8 +65,8 @@ def _refuse_duplicates(body: bytes) -> None:
     except (ValueError, RecursionError):
         raise _invalid("the body is not valid JSON") from None
     for key in _WATCHED:
-        if keys.count(key.decode()) > 1:
-            raise _invalid(f"the field {key.decode()!r} occurs twice")
+        if keys.count(key) > 1:
+            raise _invalid(f"the field {key!r} occurs twice")
 
 
 def _value_span(body: bytes) -> tuple[int, int]:

@@ -4,23 +4,24 @@ Servers differ in nearly every detail, so everything is read tolerantly: a value
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 _CONTENT = ("content", "reasoning_content", "reasoning", "tool_calls")
 _ENDS = {"response.completed": "completed", "response.incomplete": "incomplete"}
-_NONE: Mapping[int, str] = MappingProxyType({})
 _FAILURES = ("response.failed", "error")
 
 
-class Usage(NamedTuple):
+@dataclass(slots=True)
+class Usage:
     """Tokens as the server counted them."""
 
     prompt: int
     completion: int
 
 
-class Reading(NamedTuple):
+@dataclass(slots=True)
+class Reading:
     """What one document says."""
 
     error: bool = False
@@ -28,7 +29,8 @@ class Reading(NamedTuple):
     text: str = ""
     """The text of an event that has one choice with nothing but text, else empty."""
     choices: Sequence[int] = ()
-    finished: Mapping[int, str] = _NONE
+    finished: Sequence[tuple[int, str]] = ()
+    """Choices that ended, and why."""
     usage: Usage | None = None
 
 
@@ -44,7 +46,7 @@ def read(document: Mapping[str, Any]) -> Reading:
 
 
 def _read_choices(choices: list[Any], usage: Usage | None) -> Reading:
-    indices, finished, contents = [], {}, []
+    indices, finished, contents = [], [], []
     for choice in choices:
         if not isinstance(choice, dict):
             continue
@@ -52,9 +54,10 @@ def _read_choices(choices: list[Any], usage: Usage | None) -> Reading:
         index = index if type(index) is int else 0
         indices.append(index)
         delta = _delta(choice)
-        contents += [value for name in _CONTENT if (value := delta.get(name))]
-        if isinstance(choice.get("finish_reason"), str):
-            finished[index] = choice["finish_reason"]
+        contents += [delta[name] for name in _CONTENT if delta.get(name)]
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str):
+            finished.append((index, reason))
     plain = len(contents) == 1 and not finished and isinstance(contents[0], str)
     return Reading(False, bool(contents), contents[0] if plain else "", indices, finished, usage)
 
@@ -65,7 +68,7 @@ def _read_response_event(document: Mapping[str, Any], kind: str) -> Reading:
     return Reading(
         content=bool(delta),
         choices=(0,),
-        finished={0: _ENDS[kind]} if kind in _ENDS else _NONE,
+        finished=((0, _ENDS[kind]),) if kind in _ENDS else (),
         usage=_usage(response.get("usage")) if isinstance(response, dict) else None,
     )
 

@@ -16,13 +16,13 @@ OURS = b"x-infercrane-"
 REVISION = b"x-infercrane-revision"
 
 
-Line = tuple[bytes, bytes]
-"""Name and value as received."""
+Line = tuple[bytes, bytes, bytes]
+"""The name in lower case, for look-up; name and value as received."""
 
 
 def size_of(lines: list[Line]) -> int:
     """Bytes on the wire."""
-    return sum(len(name) + len(value) + 4 for name, value in lines)
+    return sum(len(name) + len(value) + 4 for _, name, value in lines)
 
 
 class Headers:
@@ -32,11 +32,11 @@ class Headers:
 
     def __init__(self, lines: list[Line]) -> None:
         self._lines = lines
-        self.first = {name.lower(): value for name, value in reversed(lines)}
+        self.first = {key: value for key, _, value in reversed(lines)}
 
     def all(self, key: bytes) -> list[bytes]:
         """Every value of a name."""
-        return [value for name, value in self._lines if name.lower() == key]
+        return [value for found, _, value in self._lines if found == key]
 
     def repeated(self, key: bytes) -> bool:
         """Whether a name occurs more than once."""
@@ -50,8 +50,8 @@ class Headers:
             )
         return b"".join(
             [
-                b"%b: %b\r\n" % line
-                for line in self._lines
-                if (key := line[0].lower()) not in dropped and not key.startswith(OURS)
+                b"%b: %b\r\n" % (name, value)
+                for key, name, value in self._lines
+                if key not in dropped and not key.startswith(OURS)
             ]
         )

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterable
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
+from functools import lru_cache
 
 import orjson
 
@@ -38,11 +39,12 @@ class Outcome(StrEnum):
     UNOBSERVED = "unobserved"
 
 
-class _Kind(Enum):
-    UNKNOWN = auto()
-    EVENTS = auto()
-    DOCUMENT = auto()
-    OPAQUE = auto()
+@lru_cache(maxsize=64)
+def _readable(content_type: bytes, content_encoding: bytes) -> bytes:
+    """The media type without parameters; empty when the body is compressed."""
+    if content_encoding.strip().lower() not in (b"", b"identity"):
+        return b""
+    return content_type.partition(b";")[0].strip().lower()
 
 
 class Observer:
@@ -60,7 +62,7 @@ class Observer:
         "_error",
         "_events",
         "_finished",
-        "_kind",
+        "_is_document",
         "_lost",
         "_parsed_content",
         "_parsed_events",
@@ -69,19 +71,22 @@ class Observer:
         "_size",
         "_suffix",
         "first_content_at",
+        "streaming",
         "usage",
     )
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.first_content_at: float | None = None
         """By `clock`, when the first text, reasoning or tool call came."""
+        self.streaming = False
+        """Whether the body is an event stream that can be read."""
         self.usage: Usage | None = None
         self._clock = clock
         self._plain_events = 0
         self._parsed_events = 0
         self._parsed_content = 0
-        self._kind = _Kind.UNKNOWN
-        self._events = EventReader()
+        self._is_document = False
+        self._events: EventReader | None = None
         self._document: list[bytes] = []
         self._size = 0
         self._choices: set[int] = set()
@@ -93,15 +98,10 @@ class Observer:
 
     def begin(self, content_type: bytes, content_encoding: bytes) -> None:
         """What the head says about the body."""
-        media = content_type.partition(b";")[0].strip().lower()
-        if content_encoding.strip().lower() not in (b"", b"identity"):
-            self._kind = _Kind.OPAQUE
-        elif media == b"text/event-stream":
-            self._kind = _Kind.EVENTS
-        elif media == b"application/json":
-            self._kind = _Kind.DOCUMENT
-        else:
-            self._kind = _Kind.OPAQUE
+        media = _readable(content_type, content_encoding)
+        self._is_document = media == b"application/json"
+        if media == b"text/event-stream":
+            self.streaming, self._events = True, EventReader()
 
     @property
     def data_events(self) -> int:
@@ -112,11 +112,6 @@ class Observer:
     def content_events(self) -> int:
         """Events with text, reasoning or a tool call."""
         return self._parsed_content + self._plain_events
-
-    @property
-    def streaming(self) -> bool:
-        """Whether the body is an event stream."""
-        return self._kind is _Kind.EVENTS
 
     @property
     def eager(self) -> bool:
@@ -139,19 +134,18 @@ class Observer:
                 prefix, suffix = self._prefix, self._suffix
 
     def _parse(self, piece: bytes) -> None:
-        if self._kind is _Kind.EVENTS:
-            self._feed_events(piece)
-        elif self._kind is _Kind.DOCUMENT:
+        if self._is_document:
             self._feed_document(piece)
+        elif self._events is not None:
+            self._feed_events(self._events, piece)
 
     def end(self, *, whole: bool) -> Outcome:
         """The outcome by what was seen. `whole` tells whether the framing came to its end."""
-        if self._kind is _Kind.EVENTS:
-            self._take_events(self._events.end())
-        elif self._kind is _Kind.DOCUMENT:
+        if self._is_document:
             return self._end_document(whole=whole)
-        else:
+        if self._events is None:
             return Outcome.UNOBSERVED if whole else Outcome.TRUNCATED
+        self._take_events(self._events.end())
         if self._lost and not self._error:
             return Outcome.UNOBSERVED
         return self.verdict() or Outcome.TRUNCATED
@@ -160,20 +154,21 @@ class Observer:
         """What is settled already, before the body ends."""
         if self._error:
             return Outcome.ERROR_EVENT
+        if not self._finished:
+            return None
         if not _ABORTED.isdisjoint(self._finished.values()):
             return Outcome.ABORTED
-        if self._finished and self._choices <= self._finished.keys() and not self._lost:
+        if self._choices <= self._finished.keys() and not self._lost:
             return Outcome.COMPLETE
         return None
 
-    def _feed_events(self, piece: bytes) -> None:
+    def _feed_events(self, events: EventReader, piece: bytes) -> None:
         self._prefix = b""
-        self._take_events(self._events.feed(piece))
-        if self._events.pending:
+        self._take_events(events.feed(piece))
+        if events.pending:
             self._prefix = b""
-        if self._events.too_long:
-            self._kind, self._lost = _Kind.OPAQUE, True
-            self._events = EventReader()
+        if events.too_long:
+            self.streaming, self._events, self._lost = False, None, True
 
     def _take_events(self, events: list[Event]) -> None:
         for event in events:

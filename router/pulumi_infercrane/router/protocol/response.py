@@ -16,6 +16,7 @@ _REPLACED = HOP_BY_HOP | {b"x-request-id"}
 _REPLACED_DECHUNKED = _REPLACED | {b"transfer-encoding"}
 _BODILESS = (204, 304)
 _has_control = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
+_NO_HEADERS = Headers([])
 
 
 class ResponseReader:
@@ -43,7 +44,7 @@ class ResponseReader:
         self._pieces = pieces
         self.on_body = pieces.append
         self.status = 0
-        self.headers = Headers([])
+        self.headers = _NO_HEADERS
         self.head_done = False
         self.over = False
         """Complete, or worse."""
@@ -127,7 +128,8 @@ class ResponseReader:
 
     def idle_seconds(self, most: float) -> float:
         """How long this connection may wait for its next use: earlier than the upstream closes it."""
-        for part in self.headers.first.get(b"keep-alive", b"").split(b","):
+        given = self.headers.first.get(b"keep-alive")
+        for part in given.split(b",") if given else ():
             name, _, value = part.strip().partition(b"=")
             if name.lower() == b"timeout" and value.isdigit():
                 return min(most, float(value) - 2)
@@ -140,7 +142,7 @@ class ResponseReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.head_done:
-            self._lines.append((name, value))
+            self._lines.append((name.lower(), name, value))
 
     def on_headers_complete(self) -> None:
         self.headers = Headers(self._lines)
@@ -167,8 +169,8 @@ class ResponseReader:
             self.interim.append(b"HTTP/1.1 %b\r\n%b\r\n" % (self._start_line, kept))
 
     def _final(self) -> None:
-        coding = self.headers.first.get(b"transfer-encoding", b"chunked")
-        if self.headers.repeated(b"transfer-encoding") or coding.strip().lower() != b"chunked":
+        coding = self.headers.first.get(b"transfer-encoding")
+        if coding is not None and (self.headers.repeated(b"transfer-encoding") or coding.strip().lower() != b"chunked"):
             raise AnswerInvalid("a transfer coding other than chunked")
         self.head_done = True
         self.complete = self.complete or self.status in _BODILESS

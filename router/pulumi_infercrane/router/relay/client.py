@@ -131,7 +131,7 @@ class ClientConnection(asyncio.Protocol):
         self._phase, self._phase_since = self._reader.phase, self._relay.clock()
         if close:
             self._close()
-        else:
+        elif self._waiting:
             self._advance()
 
     def answer_error(self, status: int, code: str, message: str, headers: bytes) -> None:
@@ -213,17 +213,17 @@ class ClientConnection(asyncio.Protocol):
             refused.asked = refused.asked or relay.asked(request_id, request.head, self._peer)
             self._refuse(refused, request_id, close=self.closing, head_only=request.head.method == b"HEAD")
             return
-        if isinstance(bound, bytes):
+        if isinstance(bound, Bound):
+            self._begin(bound)
+        elif isinstance(bound, Ticket):
+            self._exchange = bound
+            bound.wait(self._begin, self._turned_away)
+        else:
             self.write(bound)
             asked = relay.asked(request_id, request.head, self._peer)
             if asked is not None:
                 asked.end(Outcome.COMPLETE, 200)
             self.answer_done(close=self.closing)
-        elif isinstance(bound, Ticket):
-            self._exchange = bound
-            bound.wait(self._begin, self._turned_away)
-        else:
-            self._begin(bound)
 
     def _begin(self, bound: Bound, waiting_since: float | None = None) -> None:
         """Dispatch; the time of a request that has waited counts from when it came."""

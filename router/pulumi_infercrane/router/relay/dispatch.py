@@ -1,6 +1,7 @@
 """Which revision answers a request, and what is sent to it. Decided once, by the table of this moment."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.alias import requested_model, with_model
@@ -33,8 +34,14 @@ _NOT_FORWARDED = HOP_BY_HOP | {
 _NOT_FORWARDED_TRACED = _NOT_FORWARDED | {b"traceparent"}
 _NOT_FORWARDED_NEW_TRACE = _NOT_FORWARDED_TRACED | {b"tracestate"}
 
+_MESSAGE = (
+    b"%b %b%b HTTP/1.1\r\nHost: %b\r\n%b%b%bX-Request-Id: %b\r\nX-Forwarded-For: %b\r\nX-Forwarded-Proto: %b\r\n"
+    b"X-InferCrane-Attempt: %d\r\nContent-Length: %d\r\n\r\n%b"
+)
 
-class Bound(NamedTuple):
+
+@dataclass(slots=True)
+class Bound:
     """A request and the revision that answers it."""
 
     request: Request
@@ -57,7 +64,7 @@ class Bound(NamedTuple):
         """The whole upstream request."""
         head, body = self.request.head, with_model(self.request.body, self.model, self.binding.upstream_model)
         dropped, trace = (_NOT_FORWARDED, b"") if self.asked is None else _trace(self.asked)
-        return b"%b %b%b HTTP/1.1\r\nHost: %b\r\n%b%b%bX-Request-Id: %b\r\n%b%b\r\n%b" % (
+        return _MESSAGE % (
             head.method,
             endpoint.prefix,
             head.target,
@@ -66,8 +73,10 @@ class Bound(NamedTuple):
             trace,
             endpoint.authorization,
             self.request_id,
-            b"X-Forwarded-For: %b\r\nX-Forwarded-Proto: %b\r\n" % (self.peer, self.scheme),
-            b"X-InferCrane-Attempt: %d\r\nContent-Length: %d\r\n" % (attempt, len(body)),
+            self.peer,
+            self.scheme,
+            attempt,
+            len(body),
             body,
         )
 
@@ -90,6 +99,8 @@ def refuse_path(head: Head) -> None:
         RequestRefused: 404 or 405.
     """
     path, proxied = head.path, head.path in PROTOCOL_OF
+    if proxied and head.method == b"POST":
+        return
     if not proxied and not is_models(path):
         raise RequestRefused(404, "unsupported_endpoint", f"there is no {_shown(path)} here")
     allowed = (b"POST",) if proxied else (b"GET", b"HEAD")

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
@@ -143,9 +144,10 @@ class Exchange:
 
     def observe(self) -> None:
         """Read what was passed on since the last time."""
-        self._moved = self._moved or bool(self._pieces)
-        self._observer.feed(self._pieces)
-        self._pieces.clear()
+        if self._pieces:
+            self._moved = True
+            self._observer.feed(self._pieces)
+            self._pieces.clear()
 
     def pass_on_interim(self, reader: ResponseReader) -> None:
         """103 heads go to clients that may know them."""
@@ -263,7 +265,7 @@ class Exchange:
         traffic.record(Outcome.CONNECT_FAILED, self._observer, self.started_at, self._clock())
         traffic.spilled[other.traffic.revision] += 1
         other.traffic.open.add(self)
-        self._binding, self._bound = other, bound._replace(binding=other, spill=None)
+        self._binding, self._bound = other, replace(bound, binding=other, spill=None)
 
     def _count_at(self, endpoint: Endpoint) -> None:
         """Count the request at this replica, and no longer at the one before."""
@@ -309,7 +311,7 @@ class Exchange:
 
     def _judge(self, endpoint: Endpoint, outcome: Outcome) -> None:
         """What the outcome says about the replica; a failed connect was noted when it failed."""
-        if outcome is Outcome.COMPLETE or outcome is Outcome.UNOBSERVED:
+        if outcome in _ANSWERED:
             self._binding.replicas.succeeded(endpoint)
         elif outcome in _FAULTS:
             self._binding.replicas.failed(endpoint)
@@ -364,6 +366,7 @@ class Exchange:
         )
 
 
+_ANSWERED = frozenset({Outcome.COMPLETE, Outcome.UNOBSERVED})
 _FAULTS = frozenset(
     {
         Outcome.ABORTED,

@@ -7,6 +7,7 @@ made and that is counted. Nothing of it ever waits for the client, or makes the 
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from pulumi_infercrane.router.relay.dispatch import Bound
 from pulumi_infercrane.router.relay.exchange import Exchange
@@ -28,7 +29,7 @@ class Copy:
         self._left = route.max_bytes
         self._mirrors = mirrors
         self._exchange: Exchange | None = None
-        self._bound = bound._replace(binding=route.binding, spill=None, mirror=None, permit=None, asked=None)
+        self._bound = replace(bound, binding=route.binding, spill=None, mirror=None, permit=None, asked=None)
 
     def start(self, clock: Callable[[], float]) -> None:
         """Send it, unless the client left in between."""

@@ -7,7 +7,7 @@ import re
 import secrets
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import time
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -129,7 +129,7 @@ class Relay:
         bound = Bound(request, binding, model, request_id, peer, spill, mirror, scheme=self.scheme)
         if self.telemetry is not None:
             name = key.name if key is not None else ""
-            bound = bound._replace(asked=self.telemetry.asked(request_id, request.head, peer, model, name))
+            bound.asked = self.telemetry.asked(request_id, request.head, peer, model, name)
         if key is None and not self.admission.queues:
             return bound
         try:
@@ -144,7 +144,7 @@ class Relay:
             raise RequestRefused(503, "draining", "the router is stopping")
         self._identify(bound.request.head)
         model, binding, spill, mirror = choose(bound.request, bound.request_id, self.routes)
-        return bound._replace(model=model, binding=binding, spill=spill, mirror=mirror)
+        return replace(bound, model=model, binding=binding, spill=spill, mirror=mirror)
 
     def _identify(self, head: Head) -> Key | None:
         """Whose request this is; None where no keys are needed."""

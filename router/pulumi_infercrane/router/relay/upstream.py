@@ -192,7 +192,8 @@ class Pool:
     def take(self) -> UpstreamConnection | None:
         """A connection that is still good, or None."""
         now = self._clock()
-        self._wake(now)
+        if self._resting:
+            self._wake(now)
         while self._idle:
             connection, _ = self._idle.popitem()
             if connection.usable and connection.idle_until > now:
@@ -205,9 +206,13 @@ class Pool:
         if self._retired or idle_seconds <= 0 or len(self._idle) + len(self._resting) >= MAX_IDLE:
             connection.transport.close()
             return
-        connection.idle_until = self._clock() + idle_seconds
-        connection.rests_until = self._clock() + (REST_S if rest else 0)
-        (self._resting if rest else self._idle)[connection] = None
+        now = self._clock()
+        connection.idle_until = now + idle_seconds
+        if rest:
+            connection.rests_until = now + REST_S
+            self._resting[connection] = None
+        else:
+            self._idle[connection] = None
 
     def forget(self, connection: UpstreamConnection) -> None:
         """It was closed."""
