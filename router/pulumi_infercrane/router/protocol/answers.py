@@ -54,7 +54,9 @@ def _read_choices(choices: list[Any], usage: Usage | None) -> Reading:
         index = index if type(index) is int else 0
         indices.append(index)
         delta = _delta(choice)
-        contents += [delta[name] for name in _CONTENT if delta.get(name)]
+        for name in _CONTENT:
+            if content := delta.get(name):
+                contents.append(content)  # noqa: PERF401 - a comprehension is a call of its own in CPython 3.11
         reason = choice.get("finish_reason")
         if isinstance(reason, str):
             finished.append((index, reason))

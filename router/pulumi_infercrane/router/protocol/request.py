@@ -81,6 +81,7 @@ class RequestReader:
         "_parser",
         "_request_done",
         "_target",
+        "_underscores",
         "_upgrade_ignored",
         "phase",
     )
@@ -132,6 +133,7 @@ class RequestReader:
         self.phase = _HEAD
         self._target = b""
         self._lines: list[Line] = []
+        self._underscores = False
         self._fed_into_head = 0
         self._head = None
         self._body: list[bytes] = []
@@ -145,6 +147,8 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._head is None:  # else a trailer: it arrives here too, after the body
             self._lines.append((name.lower(), name, value))
+            if b"_" in name:
+                self._underscores = True
 
     def on_headers_complete(self) -> None:
         lines = self._lines
@@ -153,15 +157,16 @@ class RequestReader:
             raise _head_too_large()
         parser, target = self._parser, self._target
         path = target.partition(b"?")[0]
-        # upstreams that map names to variables take `_` for a dash
-        headers = Headers([line for line in lines if b"_" not in line[0]])
-        head = Head(parser.get_method(), target, path, parser.get_http_version(), headers)
+        if self._underscores:  # upstreams that map names to variables take `_` for a dash
+            lines = [line for line in lines if b"_" not in line[0]]
+        head = Head(parser.get_method(), target, path, parser.get_http_version(), Headers(lines))
         refuse_ambiguous(head)
         self._upgrade_ignored = parser.should_upgrade()
         self._head = head
         if self._upgrade_ignored:
             return
-        self._refuse_large_body(int(head.headers.first.get(b"content-length", 0)))
+        if int(head.headers.first.get(b"content-length", 0)) > self._limits.body:
+            raise self._body_too_large()
         self._head_done(head)
         self.phase = _BODY
         if b"expect" in head.headers.first:
@@ -169,7 +174,8 @@ class RequestReader:
 
     def on_body(self, piece: bytes) -> None:
         self._body_size += len(piece)
-        self._refuse_large_body(self._body_size)
+        if self._body_size > self._limits.body:
+            raise self._body_too_large()
         self._body.append(piece)
 
     def on_message_complete(self) -> None:
@@ -180,10 +186,8 @@ class RequestReader:
         self.phase, self._head, self._lines, self._body = _IDLE, None, [], []
         self._request_done(Request(head, body, self._parser.should_keep_alive()))
 
-    def _refuse_large_body(self, size: int) -> None:
-        if size > self._limits.body:
-            limit = self._limits.body
-            raise RequestRefused(413, "body_too_large", f"the body may have {limit} bytes", close=True)
+    def _body_too_large(self) -> RequestRefused:
+        return RequestRefused(413, "body_too_large", f"the body may have {self._limits.body} bytes", close=True)
 
     def _resume_without_upgrade(self, rest: bytes) -> None:
         """The parser stops behind a head that asks for another protocol: read it again as if it had not asked."""

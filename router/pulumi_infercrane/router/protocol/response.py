@@ -29,6 +29,7 @@ class ResponseReader:
         "_pieces",
         "_start_line",
         "complete",
+        "ends_at_eof",
         "feed_body",
         "head_done",
         "headers",
@@ -52,6 +53,8 @@ class ResponseReader:
         self.surplus = False
         """More came than one answer has: response splitting, or an upstream out of step."""
         self.keep_alive = False
+        self.ends_at_eof = True
+        """Whether only the end of the connection ends the body."""
         self.interim: list[bytes] = []
         """Heads of 103 answers, to be passed on."""
         self._held = b""
@@ -106,12 +109,6 @@ class ResponseReader:
         if self.chunked:
             return len(data) - len(data.rstrip(b"\r\n")) > len(b"\r\n\r\n")
         return len(self._pieces[-1]) < len(data)
-
-    @property
-    def ends_at_eof(self) -> bool:
-        """Whether only the end of the connection ends the body."""
-        values = self.headers.first
-        return not (self.complete or b"content-length" in values or b"transfer-encoding" in values)
 
     @property
     def chunked(self) -> bool:
@@ -169,11 +166,13 @@ class ResponseReader:
             self.interim.append(b"HTTP/1.1 %b\r\n%b\r\n" % (self._start_line, kept))
 
     def _final(self) -> None:
-        coding = self.headers.first.get(b"transfer-encoding")
+        values = self.headers.first
+        coding = values.get(b"transfer-encoding")
         if coding is not None and (self.headers.repeated(b"transfer-encoding") or coding.strip().lower() != b"chunked"):
             raise AnswerInvalid("a transfer coding other than chunked")
         self.head_done = True
         self.complete = self.complete or self.status in _BODILESS
+        self.ends_at_eof = not (self.complete or coding is not None or b"content-length" in values)
 
 
 def _start_line(head: bytes) -> bytes:

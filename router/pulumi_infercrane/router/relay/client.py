@@ -55,11 +55,11 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, relay: "Relay") -> None:
         self._relay = relay
-        self._reader = RequestReader(relay.limits, relay.refuse_head, self._on_request, self._on_continue)
+        self._waiting: list[Request | RequestRefused] = []
+        self._reader = RequestReader(relay.limits, relay.refuse_head, self._waiting.append, self._on_continue)
         self._exchange: Exchange | Ticket | None = None
         self._copy: Copy | None = None
         """Of the request being answered; ends with it when the client leaves."""
-        self._waiting: list[Request | RequestRefused] = []
         self._backlog = 0
         self._deaf = False
         """Nothing more is read from this client; the connection is about to end."""
@@ -181,9 +181,6 @@ class ClientConnection(asyncio.Protocol):
         self._hang_up()
 
     # inside
-
-    def _on_request(self, request: Request) -> None:
-        self._waiting.append(request)
 
     def _on_continue(self) -> None:
         if self._exchange is None and not self._waiting:
