@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_IDLE = 1024
 REST_S = 0.25
-MAX_UNOBSERVED = 16
+MAX_UNOBSERVED = 4
 """Pieces of a stream read together: what reading needs is then fetched from memory once, not once per event."""
 LARGE = 16 * 1024
 """Bytes that are read at once, so that little is held back."""
