@@ -1,8 +1,9 @@
-"""CPU per streamed event and memory of the router, beside nginx doing the same, in one run.
+"""CPU per streamed event and per request, delays and memory of the router, beside nginx doing the same, in one run.
 
-Every proxy gets one core, the load generator and the model server share the other. Rounds are interleaved; a row shows
-the median of the rounds. A cell measured under foreign load is measured again. nginx relays the same streams without
-what the router does besides: model names, request checks, outcomes, counters.
+Every proxy gets one core, the load generator and the model server share the other and never sleep. Rounds are
+interleaved; a row shows the median of the rounds. A cell measured under foreign load is measured again. nginx relays
+the same streams without what the router does besides: model names, request checks, outcomes, counters. "Added" is what
+comes on top of the model server asked directly.
 
 .venv/bin/python -m benchmarks.router
 """
@@ -12,6 +13,7 @@ import asyncio
 import hashlib
 import json
 import os
+import resource
 import shutil
 import socket
 import statistics
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,12 +30,11 @@ from benchmarks.rows import Row, publish
 from pulumi_infercrane.router.control import ControlClient, Flip
 
 SOURCES = Path(__file__).parent / "router_load"
-INTERVAL_US = 50_000
-REVISION = "sha256:" + "a" * 64
 NO_NGINX = "nginx is not installed: no peer to compare with. On Debian: apt-get install nginx-light"
 SETTLE_S = 0.5
 START_S = 15
-CPU_GOAL = 1.25
+MANY_STREAMS = 10_000
+MANY_SERVICES, REVISIONS_EACH = 1_000, 4
 QUIET_CORES = 0.2
 MAX_TRIES = 2
 PROXY_CORE, OTHERS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
@@ -41,13 +42,14 @@ PROXY_CORE, OTHERS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
 
 @dataclass(frozen=True)
 class Plan:
-    """Streams of `events` events, one per 50 ms, on `streams` connections; seconds; rounds per proxy."""
+    """Streams of `events` events, one per `interval_us`, on `streams` connections; seconds; rounds per proxy."""
 
     streams: int = 1000
     events: int = 100
     ramp_s: float = 4
     measure_s: float = 5
     rounds: int = 5
+    interval_us: int = 50_000
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class Cell:
     answers: int
     broken: int
     ttft_ms: float
+    ttft_p99_ms: float
+    delay_ms: float
     delay_p99_ms: float
     memory_mib: float
     foreign_cores: float
@@ -73,26 +77,35 @@ def main(plan: Plan | None = None) -> None:
 def measure(plan: Plan, folder: Path) -> list[Row]:
     tools = compile_tools()
     cells: dict[tuple[str, str], list[Cell]] = {}
-    names = [name for name in PROXIES if name == "ours" or nginx()]
-    if len(names) == 1:
+    names = [name for name in PROXIES if name != "nginx" or nginx()]
+    if "nginx" not in names:
         print(NO_NGINX)
     with model_server(tools, plan) as upstream:
         for number in range(plan.rounds):
             for name in names:
                 print(f"round {number + 1} of {plan.rounds}: {name}", flush=True)
                 with PROXIES[name](folder, upstream.port) as proxy:
-                    for kind, cell in measure_proxy(proxy, upstream, tools, plan):
-                        cells.setdefault((name, kind), []).append(cell)
-    return rows(plan, cells)
+                    for kind in KINDS[name]:
+                        cells.setdefault((name, kind), []).append(measure_kind(kind, proxy, upstream, tools, plan))
+    return [*rows(plan, cells), memory_of_many(tools, folder)]
 
 
-def measure_proxy(proxy: "Process", upstream: "Process", tools: Path, plan: Plan) -> Iterator[tuple[str, Cell]]:
-    """Memory first: the process is fresh."""
-    few = Plan(streams=200, ramp_s=1, measure_s=1)
-    requests = Plan(streams=32, ramp_s=0.5, measure_s=plan.measure_s / 4)
-    yield "memory", run(proxy, upstream, tools, few, "stream")
-    yield "stream", quietest(lambda: run(proxy, upstream, tools, plan, "stream"))
-    yield "whole", quietest(lambda: run(proxy, upstream, tools, requests, "whole"))
+def measure_kind(kind: str, proxy: "Process", upstream: "Process", tools: Path, plan: Plan) -> Cell:
+    if kind == "memory":
+        return run(proxy, upstream, tools, Plan(streams=200, ramp_s=1, measure_s=1), "stream")
+    if kind == "whole":
+        plan = Plan(streams=32, ramp_s=0.5, measure_s=plan.measure_s / 4)
+    return quietest(lambda: run(proxy, upstream, tools, plan, kind))
+
+
+def memory_of_many(tools: Path, folder: Path) -> Row:
+    """Once, with few events per stream: what they cost is measured elsewhere. A stream takes two open files."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    plan = Plan(streams=min(MANY_STREAMS, files // 2 - 100), ramp_s=12, measure_s=2, events=20, interval_us=1_000_000)
+    print(f"memory with {plan.streams} streams", flush=True)
+    with model_server(tools, plan) as upstream, our_router(folder, upstream.port) as proxy:
+        cell = run(proxy, upstream, tools, plan, "stream")
+    return Row(f"memory with {plan.streams} streams, MiB", cell.memory_mib, goal=150)
 
 
 def quietest(measured: Callable[[], Cell]) -> Cell:
@@ -124,6 +137,8 @@ def run(proxy: "Process", upstream: "Process", tools: Path, plan: Plan, kind: st
         answers=report["answers"],
         broken=report["broken"],
         ttft_ms=report["ttft_us"]["p50"] / 1000,
+        ttft_p99_ms=report["ttft_us"]["p99"] / 1000,
+        delay_ms=report["delay_us"]["p50"] / 1000,
         delay_p99_ms=report["delay_us"]["p99"] / 1000,
         memory_mib=memory,
         foreign_cores=(busy - used - helpers) / elapsed,
@@ -135,19 +150,30 @@ def rows(plan: Plan, cells: dict[tuple[str, str], list[Cell]]) -> list[Row]:
         found = [getattr(cell, field) for cell in cells.get((name, kind), [])]
         return statistics.median(found) if found else None
 
-    def row(metric: str, kind: str, field: str, goal: float | None = None) -> Row:
-        return Row(metric, median("ours", kind, field) or 0.0, median("nginx", kind, field), goal)
+    def row(metric: str, kind: str, field: str, goal: float | None = None, peer: str = "nginx") -> Row:
+        return Row(metric, median("ours", kind, field) or 0.0, median(peer, kind, field), goal)
+
+    def added(metric: str, field: str, goal: float) -> Row:
+        return Row(metric, (median("ours", "stream", field) or 0) - (median("direct", "stream", field) or 0), goal=goal)
 
     many = f"{plan.streams} streams"
     ours = [cell for (name, _), found in cells.items() if name == "ours" for cell in found]
     print_spread(cells)
     return [
-        row(f"CPU per streamed event, {many}, us", "stream", "cpu_us", CPU_GOAL if nginx() else None),
-        row(f"time to first event, {many}, median, ms", "stream", "ttft_ms"),
+        row(f"CPU per streamed event, {many}, us", "stream", "cpu_us", 1.25 if nginx() else None),
+        added(f"added time to first event, {many}, median, ms", "ttft_ms", 0.3),
+        row(f"time to first event, {many}, p99, ms", "stream", "ttft_p99_ms", 2 if nginx() else None),
+        added(f"added delay of an event, {many}, median, ms", "delay_ms", 0.1),
         row(f"delay of an event, {many}, p99, ms", "stream", "delay_p99_ms"),
-        row(f"memory with {many}, MiB", "stream", "memory_mib"),
-        row("memory with 200 streams, MiB", "memory", "memory_mib"),
-        row("CPU per small request, 32 connections, us", "whole", "cpu_us"),
+        row("CPU per small request, 32 connections, us", "whole", "cpu_us", 3 if nginx() else None),
+        Row(
+            f"the same with {MANY_SERVICES} services of {REVISIONS_EACH} revisions beside it, us",
+            median("large", "whole", "cpu_us") or 0.0,
+            median("ours", "whole", "cpu_us"),
+            goal=1.1,
+        ),
+        row("memory with 200 streams, MiB", "memory", "memory_mib", 32, peer="none"),
+        row(f"memory with {many}, MiB", "stream", "memory_mib", 40, peer="none"),
         Row("streams and requests that broke", sum(cell.broken for cell in ours), goal=0),
     ]
 
@@ -170,28 +196,43 @@ class Process:
 @contextmanager
 def model_server(tools: Path, plan: Plan) -> Iterator[Process]:
     port = free_port()
-    with running([tools / "upstream", str(port), str(plan.events), str(INTERVAL_US)], OTHERS, port) as process:
+    with running([tools / "upstream", str(port), str(plan.events), str(plan.interval_us)], OTHERS, port) as process:
         yield process
 
 
 @contextmanager
-def our_router(folder: Path, upstream: int) -> Iterator[Process]:
+def our_router(folder: Path, upstream: int, services: int = 0) -> Iterator[Process]:
     port, place = free_port(), Path(tempfile.mkdtemp(dir=folder))
     serve = [sys.executable, "-m", "pulumi_infercrane", "router", "serve", "--listen", f"127.0.0.1:{port}"]
     serve += ["--control", str(place / "control"), "--state", str(place / "state")]
     with running(serve, PROXY_CORE, port) as process:
-        asyncio.run(route(place / "control", upstream))
+        wait_for(socket.AF_UNIX, str(place / "control"))
+        asyncio.run(route(place / "control", upstream, services))
         yield process
 
 
-async def route(control: Path, upstream: int) -> None:
-    upstreams = [{"id": "r1-0", "url": f"http://127.0.0.1:{upstream}"}]
-    revision = {"label": "r1", "upstream_model": "m", "dialect": "vllm", "upstreams": upstreams}
+def router_with_large_table(folder: Path, upstream: int) -> AbstractContextManager[Process]:
+    return our_router(folder, upstream, MANY_SERVICES)
+
+
+async def route(control: Path, upstream: int, services: int = 0) -> None:
+    """The service `m`, and `services` more that nobody asks for."""
     async with ControlClient(control) as router:
-        await router.put(
-            "m", {"aliases": ["m"], "protocols": ["chat"], "revisions": {REVISION: revision}}, if_match=None
-        )
-        await router.flip("m", Flip("", REVISION, "benchmark"))
+        for name in (*(f"other-{number}" for number in range(services)), "m"):
+            labels = ["r1"] if name == "m" else [f"r{number + 1}" for number in range(REVISIONS_EACH)]
+            await router.put(name, service(name, labels, upstream), if_match=None)
+        await router.flip("m", Flip("", digest("r1"), "benchmark"))
+
+
+def service(name: str, labels: Sequence[str], upstream: int) -> dict[str, object]:
+    upstreams = [{"id": "r1-0", "url": f"http://127.0.0.1:{upstream}"}]
+    revision = {"upstream_model": "m", "dialect": "vllm", "upstreams": upstreams}
+    revisions = {digest(label): {"label": label, **revision} for label in labels}
+    return {"aliases": [name], "protocols": ["chat"], "revisions": revisions}
+
+
+def digest(label: str) -> str:
+    return f"sha256:{hashlib.sha256(label.encode()).hexdigest()}"
 
 
 @contextmanager
@@ -222,7 +263,19 @@ http {{
 }}
 """
 
-PROXIES = {"ours": our_router, "nginx": nginx_proxy}
+
+@contextmanager
+def no_proxy(_folder: Path, upstream: int) -> Iterator[Process]:
+    yield Process(os.getpid(), upstream)
+
+
+PROXIES = {"ours": our_router, "nginx": nginx_proxy, "large": router_with_large_table, "direct": no_proxy}
+KINDS = {
+    "ours": ("memory", "stream", "whole"),  # memory first: the process is fresh
+    "nginx": ("memory", "stream", "whole"),
+    "large": ("whole",),
+    "direct": ("stream",),
+}
 
 
 def compile_tools() -> Path:
@@ -261,20 +314,21 @@ PIN = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execvp(sy
 def running(command: Sequence[str | Path], core: int, port: int) -> Iterator[Process]:
     process = start(command, core)
     try:
-        wait_for_port(port)
+        wait_for(socket.AF_INET, ("127.0.0.1", port))
         yield Process(process.pid, port)
     finally:
         process.terminate()
         process.wait(timeout=30)
 
 
-def wait_for_port(port: int) -> None:
+def wait_for(family: int, address: tuple[str, int] | str) -> None:
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        with socket.socket(family) as probe, suppress(OSError):
+            probe.connect(address)
             return
         time.sleep(0.05)
-    sys.exit(f"nothing listens on port {port} after {START_S} s")
+    sys.exit(f"nothing listens on {address} after {START_S} s")
 
 
 def free_port() -> int:

@@ -55,10 +55,16 @@ static void many_files(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* Wait until `until` (ns) or an event, whichever is first, without ever sleeping: over loopback the proxy would pay for
- * waking its peers, and only the slower proxy, whose peers have the time to fall asleep. */
-static int wait_events(int epoll, struct epoll_event *events, int64_t until) {
+/* Wait until `until` (ns) or an event, whichever is first.
+ *
+ * `awake` waits without sleeping. Where answers come at the speed of the proxy, its peers have the time to fall asleep
+ * only when it is slow, and over loopback the one who writes pays for waking them: a price without a counterpart in a
+ * network, and not paid by the faster proxy. */
+static int wait_events(int epoll, struct epoll_event *events, int64_t until, int awake) {
+    int64_t left = until - now_ns();
+    struct timespec timeout = {0, 0};
+    if (left > 0 && !awake) timeout = (struct timespec){left / 1000000000LL, left % 1000000000LL};
     int count;
-    while ((count = epoll_wait(epoll, events, MAX_EVENTS, 0)) == 0 && now_ns() < until) sched_yield();
+    while ((count = epoll_pwait2(epoll, events, MAX_EVENTS, &timeout, NULL)) == 0 && now_ns() < until) sched_yield();
     return count < 0 ? 0 : count;
 }

@@ -158,7 +158,7 @@ int main(int argc, char **argv) {
         for (; started < count && all[started].start_at <= now; started++) ask(&all[started]);
         if (!announced && now >= measure_from) announced = 1, puts("measuring"), fflush(stdout);
         int64_t next = started < count ? all[started].start_at : announced ? now + 20000000LL : measure_from;
-        int happened = wait_events(epoll, events, next);
+        int happened = wait_events(epoll, events, next, !streaming);
         for (int i = 0; i < happened; i++) serve(events[i].data.ptr, events[i].events);
         if (now_ns() < measure_to) continue;
         open = 0;

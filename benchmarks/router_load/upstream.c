@@ -5,6 +5,7 @@
 #include "common.h"
 
 #define REQUEST_SIZE (128 * 1024)
+#define STAY_AWAKE 20000000LL /* ns after a whole answer */
 
 typedef struct Connection {
     int fd, sent, streaming;
@@ -15,7 +16,7 @@ typedef struct Connection {
 } Connection;
 
 static int events_per_stream;
-static int64_t interval;
+static int64_t interval, whole_at; /* when the last whole answer was given */
 static Connection *first, *last;
 
 static const char DOCUMENT[] =
@@ -57,6 +58,7 @@ static int answer(Connection *c, const char *body) {
         char whole[sizeof head + sizeof DOCUMENT];
         memcpy(whole, head, size);
         memcpy(whole + size, DOCUMENT, sizeof DOCUMENT - 1);
+        whole_at = now_ns();
         return send_all(c, whole, size + sizeof DOCUMENT - 1);
     }
     static const char stream_head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
@@ -134,7 +136,9 @@ int main(int argc, char **argv) {
     watch(epoll, listener, EPOLLIN, NULL);
     struct epoll_event events[MAX_EVENTS];
     for (;;) {
-        int count = wait_events(epoll, events, first ? first->due : now_ns() + 1000000000LL);
+        int64_t now = now_ns();
+        int awake = !first && now - whole_at < STAY_AWAKE;
+        int count = wait_events(epoll, events, first ? first->due : now + (awake ? STAY_AWAKE : 1000000000LL), awake);
         for (int i = 0; i < count; i++) {
             Connection *c = events[i].data.ptr;
             if (!c) accept_all(epoll, listener);
