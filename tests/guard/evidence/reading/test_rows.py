@@ -36,6 +36,12 @@ def test_one_impossible_latency_in_two_hundred_is_a_failure_more_are_no_measurem
         assert rows.requests().failed == 1
 
 
+@pytest.mark.parametrize("tokens", [(-1, 46), (30, -1), (math.nan, -0.5)])
+def test_a_negative_number_of_tokens_is_no_measurement(tokens):
+    with pytest.raises(Inadmissible, match="bad_value: a request has a negative number of tokens"):
+        Rows().add((0.05, 0.01, 0.5, *tokens))
+
+
 def test_a_figure_is_there_when_one_request_has_it_or_none_could():
     rows = Rows()
     rows.fail("timeout")

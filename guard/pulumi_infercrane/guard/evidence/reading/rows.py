@@ -32,10 +32,15 @@ class Rows:
         """A complete request: seconds and tokens in the order of `FIGURES`, NaN where it has no such figure.
 
         One with an impossible latency counts as failed, as `bad_value`.
+
+        Raises:
+            Inadmissible: `bad_value` when a number of tokens is negative.
         """
         for value in values[:_LATENCIES]:
             if value <= 0 or value > MAX_LATENCY_S:  # false for NaN
                 return self.fail("bad_value")
+        if values[-2] < 0 or values[-1] < 0:
+            raise Inadmissible("bad_value", "a request has a negative number of tokens")
         self.ok.append(1)
         self.figures.extend(values)
         return None
