@@ -18,6 +18,7 @@
 | `credentials`, `admission`, `budgets` | whose request it is; what runs, waits or is refused; what a key has left |
 | `recording/` | a share of the requests on disk for a replay, when a policy file says so |
 | `traffic`, `metrics`, `readiness` | what is in flight and what became of it |
+| `tally`, `windows` | the same side by side between two moments, as evidence on a canary step |
 | `admin`, `control`, `calls`, `errors` | control protocol: server side, client side, and the values of both |
 | `server`, `front`, `sockets`, `addresses` | the process: signals, listeners, which addresses are acceptable |
 | `tls`, `notify` | the certificate clients are shown; what systemd is told |

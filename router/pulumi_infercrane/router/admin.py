@@ -65,6 +65,10 @@ class Api:
             ("POST", re.compile(f"{service}/weights"), self._weights),
             ("POST", re.compile(f"{service}/drain"), self._drain),
             ("GET", re.compile(rf"{service}/drain/(?P<revision>[^/]+)"), self._drain_state),
+            ("GET", re.compile(f"{service}/windows"), self._list_windows),
+            ("POST", re.compile(f"{service}/windows"), self._close_window),
+            ("GET", re.compile(rf"{service}/windows/(?P<window>[^/]+)"), self._window),
+            ("DELETE", re.compile(rf"{service}/windows/(?P<window>[^/]+)"), self._forget_window),
             ("GET", re.compile("/v1/keys"), self._list_keys),
             ("POST", re.compile("/v1/keys"), self._issue_key),
             ("POST", re.compile(f"{key}/rotate"), self._rotate_key),
@@ -148,6 +152,21 @@ class Api:
     async def _delete(self, _request: Request, match: re.Match[str]) -> Answer:
         await self._live.delete(match["service"])
         return Answer(200, {"deleted": match["service"]})
+
+    async def _list_windows(self, _request: Request, match: re.Match[str]) -> Answer:
+        table = self._live.table(match["service"])
+        return Answer(200, {"windows": self._live.windows.names(table.service)})
+
+    async def _close_window(self, request: Request, match: re.Match[str]) -> Answer:
+        self._live.windows.close(self._live.table(match["service"]))
+        return await self._list_windows(request, match)
+
+    async def _window(self, _request: Request, match: re.Match[str]) -> Answer:
+        return Answer(200, self._live.windows.get(match["service"], match["window"]).document())
+
+    async def _forget_window(self, _request: Request, match: re.Match[str]) -> Answer:
+        self._live.windows.forget(match["service"], match["window"])
+        return Answer(200, {"forgotten": match["window"]})
 
     async def _list_keys(self, _request: Request, _match: re.Match[str]) -> Answer:
         return Answer(200, {"required": self._keys.required, "keys": [_shown(key) for key in self._keys.all()]})

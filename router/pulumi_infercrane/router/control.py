@@ -28,6 +28,7 @@ from pulumi_infercrane.router.errors import (
     TableInvalid,
     UnexpectedAnswer,
     WeightsChanged,
+    WindowUnknown,
 )
 from pulumi_infercrane.router.keys import Grant
 
@@ -57,6 +58,7 @@ __all__ = [
     "UnexpectedAnswer",
     "Weights",
     "WeightsChanged",
+    "WindowUnknown",
 ]
 
 TIMEOUT_S = 10.0
@@ -189,6 +191,21 @@ class ControlClient:
     async def drain_state(self, service: str, revision: str) -> DrainState:
         """How far draining has come."""
         return DrainState(**await self._call("GET", f"{_path(service)}/drain/{revision}"))
+
+    async def close_window(self, service: str) -> tuple[str, ...]:
+        """End the open traffic window and begin the next; names of all closed ones, the oldest first.
+
+        The first call for a service that had no canary step only begins one.
+        """
+        return tuple((await self._call("POST", f"{_path(service)}/windows"))["windows"])
+
+    async def window(self, service: str, name: str) -> dict[str, Any]:
+        """A closed traffic window, as `infercrane.window/v1`. Raises WindowUnknown."""
+        return await self._call("GET", f"{_path(service)}/windows/{name}")
+
+    async def forget_window(self, service: str, name: str) -> None:
+        """Its file is written: the router need not keep it. Safe to repeat."""
+        await self._call("DELETE", f"{_path(service)}/windows/{name}")
 
     async def delete(self, service: str) -> None:
         """Forget a service. Raises ServiceInUse while requests are in flight."""

@@ -8,6 +8,7 @@ RouterError
 ├── DecisionConflict       this decision id is live with another target
 ├── DecisionExpired        the decision's evidence is too old by now
 ├── RevisionUnknown        the table does not declare this revision
+├── WindowUnknown          there is no closed traffic window of this name
 ├── RevisionInUse          the revision is active or has requests in flight
 ├── ServiceUnknown         the router has no table of this service
 ├── ServiceInUse           the service has requests in flight
@@ -100,6 +101,13 @@ class RevisionUnknown(RouterError):
 
     code = "unknown_revision"
     status = 422
+
+
+class WindowUnknown(RouterError):
+    """The service has no closed traffic window of this name: it was taken away, or forgotten for newer ones."""
+
+    code = "unknown_window"
+    status = 404
 
 
 class RevisionInUse(RouterError):

@@ -7,13 +7,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pulumi_infercrane.router import transitions
 from pulumi_infercrane.router.addresses import Listening, points_at
 from pulumi_infercrane.router.admission import ServiceQueue
 from pulumi_infercrane.router.calls import DrainState, Flip, Weights
+from pulumi_infercrane.router.clock import utc_now
 from pulumi_infercrane.router.errors import RevisionInUse, RevisionUnknown, ServiceInUse, ServiceUnknown, TableInvalid
 from pulumi_infercrane.router.relay.relay import Relay
 from pulumi_infercrane.router.replicas import ReplicaState, state_of
@@ -21,6 +22,7 @@ from pulumi_infercrane.router.routes import Routes
 from pulumi_infercrane.router.store import TableStore
 from pulumi_infercrane.router.table import DRAINING, Declared, RouteTable
 from pulumi_infercrane.router.traffic import Load, Loads, Traffic
+from pulumi_infercrane.router.windows import Windows
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.workers.crew import Crew
@@ -34,11 +36,6 @@ class Applied:
 
     table: RouteTable
     applied: bool
-
-
-def utc_now() -> datetime:
-    """The wall clock; deadlines of decisions and drains are stated by it."""
-    return datetime.now(UTC)
 
 
 def go_by(relay: Relay, tables: Mapping[str, RouteTable]) -> None:
@@ -91,6 +88,8 @@ class LiveRoutes:
             for finding in self._relay.compiler.missing_keys(table):
                 _log.error("service %s: %s: requests to it are refused", table.service, finding)
         go_by(self._relay, tables)
+        if self._crew is None:
+            self._relay.windows.follow(tables)
 
     def table(self, service: str) -> RouteTable:
         """The served table.
@@ -162,6 +161,10 @@ class LiveRoutes:
         load = _load(await self._loads(), table, revision)
         done = declared.state == DRAINING and load.inflight == 0
         return DrainState(load.inflight, load.oldest_s, load.cut, done)
+
+    @property
+    def windows(self) -> Windows:
+        return self._relay.windows
 
     async def delete(self, service: str) -> None:
         """Forget a service.

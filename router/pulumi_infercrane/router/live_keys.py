@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pulumi_infercrane.router import keys
+from pulumi_infercrane.router.clock import utc_now
 from pulumi_infercrane.router.key_store import KeyStore
 from pulumi_infercrane.router.keys import Grant, Issued, Key, Keyring
-from pulumi_infercrane.router.live import utc_now
 from pulumi_infercrane.router.relay.relay import Relay
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from pulumi_infercrane.router.histograms import Histogram
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
+from pulumi_infercrane.router.tally import Tally
 
 
 class Cuttable(Protocol):
@@ -49,6 +50,8 @@ class Traffic:
         """By the router's monotonic clock; None when not draining."""
         self.spilled: Counter[str] = Counter()
         """Requests that another revision answered because no replica of this one could, by that revision."""
+        self.tally: Tally | None = None
+        """Of the traffic window that is open; replaced as a whole, None while nobody asks for windows."""
 
     @property
     def inflight(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from pulumi_infercrane.router.protocol.headers import REVISION
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
 from pulumi_infercrane.router.protocol.response import ResponseReader
 from pulumi_infercrane.router.relay.dispatch import Bound
@@ -54,6 +55,7 @@ class Exchange:
         "_attempt",
         "_binding",
         "_bound",
+        "_chosen_by_client",
         "_client",
         "_clock",
         "_dechunk",
@@ -81,6 +83,8 @@ class Exchange:
         self._request_id = bound.request_id
         self._permit = bound.permit
         self._asked = bound.asked
+        self._chosen_by_client = REVISION in bound.request.head.headers.first
+        """A pinned request is no part of the share its revision has."""
         self._client = client
         self._clock = clock
         self._observer = Observer(clock)
@@ -260,10 +264,8 @@ class Exchange:
 
     def _spill(self, bound: Bound, other: Binding) -> None:
         """Nothing was sent: another revision answers, and the failure stays booked on this one."""
-        traffic = self._binding.traffic
-        traffic.open.discard(self)
-        traffic.record(Outcome.CONNECT_FAILED, self._observer, self.started_at, self._clock())
-        traffic.spilled[other.traffic.revision] += 1
+        self._book(Outcome.CONNECT_FAILED)
+        self._binding.traffic.spilled[other.traffic.revision] += 1
         other.traffic.open.add(self)
         self._binding, self._bound = other, replace(bound, binding=other, spill=None)
 
@@ -334,9 +336,7 @@ class Exchange:
         if self._finished:
             return False
         self._finished = True
-        traffic = self._binding.traffic
-        traffic.open.discard(self)
-        traffic.record(outcome, self._observer, self.started_at, self._clock())
+        self._book(outcome)
         endpoint, self._endpoint = self._endpoint, None
         if self._asked is not None:
             self._tell(self._asked, outcome, endpoint)
@@ -364,6 +364,14 @@ class Exchange:
         asked.answered(
             outcome, status, reason, self._observer, (traffic.service, traffic.revision, upstream), self._attempt
         )
+
+    def _book(self, outcome: Outcome) -> None:
+        traffic, now = self._binding.traffic, self._clock()
+        traffic.open.discard(self)
+        traffic.record(outcome, self._observer, self.started_at, now)
+        if traffic.tally is not None and not self._chosen_by_client:
+            status = self._reader.status if self._reader is not None else 0
+            traffic.tally.add(outcome, status, self._observer, self.started_at, now)
 
 
 _ANSWERED = frozenset({Outcome.COMPLETE, Outcome.UNOBSERVED})

@@ -28,6 +28,7 @@ from pulumi_infercrane.router.relay.mirror import Mirrors
 from pulumi_infercrane.router.relay.probes import Prober
 from pulumi_infercrane.router.routes import Compiler, Routes
 from pulumi_infercrane.router.traffic import TrafficBook
+from pulumi_infercrane.router.windows import Windows
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.recording.recorder import Recorder
@@ -89,6 +90,7 @@ class Relay:
         self.clients: set[ClientConnection] = set()
         self.mirrors = Mirrors(traffic)
         self.prober = Prober(traffic.clock)
+        self.windows = Windows(traffic)
         self.scheme = b"http"
         """By which clients come."""
         self.max_connections = sys.maxsize
@@ -208,6 +210,7 @@ class Relay:
             self.prober.probe_due(binding, now)
         for traffic in self.traffic.all():
             traffic.cut_overdue(now)
+        self.windows.close_full()
 
     def finish_up(self) -> None:
         """Answer nothing new; connections close after what they are answering."""
