@@ -41,8 +41,9 @@ async def ask(router: Running, number: int = 1, *headers: str, stream: bool = Fa
             await client.answer()
 
 
-def close(router: Running) -> list[Window]:
+async def close(router: Running) -> list[Window]:
     """The windows that are closed by now, read as the guard does, and taken away."""
+    await asyncio.sleep(0.002)
     kept, table = router.parts.live.windows, router.parts.live.table("chat")
     kept.close(table)
     read = []
@@ -56,9 +57,8 @@ def close(router: Running) -> list[Window]:
 
 async def one(router: Running, digest: str = R2) -> Binding:
     """What a revision did, once everything has ended."""
-    await asyncio.sleep(0.002)
     await eventually(lambda: not any(router.parts.live.inflight(router.parts.live.table("chat")).values()))
-    (window,) = close(router)
+    (window,) = await close(router)
     return window.bindings[digest]
 
 
@@ -78,12 +78,11 @@ async def ask_as(router: Running, *names: str, stream: bool = False) -> None:
 async def test_a_window_holds_both_sides_and_the_next_begins_where_it_ends(shared: Running) -> None:
     names = {digest: to(digest, shared)[:count] for digest, count in ((R1, 3), (R2, 2))}
     await ask_as(shared, *names[R1], *names[R2], stream=True)
-    (first,) = close(shared)
+    (first,) = await close(shared)
     assert {digest: (one.weight, one.completed) for digest, one in first.bindings.items()} == {R1: (50, 3), R2: (50, 2)}
     assert first.generations == (shared.parts.live.table("chat").generation,) * 2
     assert all(0 < time < 1 for name in ("ttft_s", "e2e_s") for time in first.bindings[R1].figures[name])
-    await asyncio.sleep(0.002)
-    (second,) = close(shared)
+    (second,) = await close(shared)
     assert second.started == first.ended
     assert {one.attempted for one in second.bindings.values()} == {0}
 
@@ -91,17 +90,16 @@ async def test_a_window_holds_both_sides_and_the_next_begins_where_it_ends(share
 async def test_without_a_canary_nothing_is_counted_until_somebody_asks(router: Running) -> None:
     await ask(router)
     assert router.traffic().tally is None
-    assert close(router) == []
+    assert await close(router) == []
     await ask(router, 2)
-    (window,) = close(router)
+    (window,) = await close(router)
     assert (window.bindings[R1].weight, window.bindings[R1].completed) == (100, 2)
 
 
 async def test_a_change_of_the_route_ends_a_window_and_loses_no_time(shared: Running) -> None:
     await ask_as(shared, to(R2, shared)[0])
     await shared.weigh({R1: 25, R2: 75})
-    await asyncio.sleep(0.002)
-    before, after = close(shared)
+    before, after = await close(shared)
     assert (before.bindings[R2].weight, before.bindings[R2].completed) == (50, 1)
     assert (after.bindings[R2].weight, after.bindings[R2].completed) == (75, 0)
     assert before.ended == after.started
@@ -119,8 +117,7 @@ async def test_a_request_from_before_the_route_changed_is_in_no_window(shared: R
         await client.send(chat(False, f"X-Request-Id: {to(R1, shared)[0]}"))
         await upstream.call()
         await shared.weigh({R1: 25, R2: 75})
-        close(shared)
-        await asyncio.sleep(0.002)
+        await close(shared)
         released.set()
         await client.answer()
     assert (await one(shared, R1)).attempted == 0
@@ -137,7 +134,7 @@ async def test_a_request_that_ends_in_the_next_window_counts_there(shared: Runni
     async with await shared.client() as client:
         await client.send(chat(False, f"X-Request-Id: {to(R1, shared)[0]}"))
         await upstream.call()
-        (window,) = close(shared)
+        (window,) = await close(shared)
         assert window.bindings[R1].attempted == 0
         released.set()
         await client.answer()
@@ -192,7 +189,7 @@ async def test_a_candidate_that_takes_no_connection_failed_though_another_answer
 ) -> None:
     await other.stop()
     await ask_as(shared, to(R2, shared)[0])
-    (window,) = close(shared)
+    (window,) = await close(shared)
     assert window.bindings[R2].failed_by_class == {"connect_failed": 1}
     assert window.bindings[R1].completed == 1
 
@@ -253,7 +250,7 @@ async def test_a_window_that_took_no_time_goes_on_when_it_is_closed(shared: Runn
     now = windows._now
     await ask_as(shared, to(R2, shared)[0])
     windows._now = lambda: now() - timedelta(hours=1)
-    assert close(shared) == []
+    assert await close(shared) == []
     windows._now = now
     assert (await one(shared)).completed == 1
 

@@ -13,6 +13,7 @@ import click
 from pulumi_infercrane.router.errors import RouterError
 from pulumi_infercrane.stacks.cli._export import export
 from pulumi_infercrane.stacks.cli._router_keys import key
+from pulumi_infercrane.stacks.cli._router_window import window
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.control import LiveService
@@ -34,6 +35,7 @@ def command() -> None:
 
 command.add_command(key)
 command.add_command(export)
+command.add_command(window)
 
 
 @command.command("serve")

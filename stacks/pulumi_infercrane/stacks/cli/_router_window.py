@@ -1,0 +1,45 @@
+"""`infercrane router window`."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from pulumi_infercrane.router.errors import RouterError
+from pulumi_infercrane.stacks.cli._router_keys import control_option
+
+
+@click.command("window")
+@click.argument("service")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the windows; kept."
+)
+@control_option
+def window(service: str, out: Path, control: Path) -> None:
+    """Close the open traffic window of a service, and write every closed one into a folder.
+
+    A file is what `guard canary` and `guard watch` decide on. The next window begins where this one ends; it also ends
+    when the route changes. Before a first canary step nothing is counted until this is asked for once.
+
+    \b
+    Example:
+      infercrane router window chat --control /run/infercrane/router.sock --out windows
+    """
+    try:
+        written = asyncio.run(_take(control, service, out))
+    except RouterError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{out} cannot be written: {error.strerror}") from error
+    for path in written:
+        click.echo(path)
+    if not written:
+        click.echo(f"{service}: a window is open now; ask again to close it", err=True)
+
+
+async def _take(control: Path, service: str, folder: Path) -> tuple[Path, ...]:
+    from pulumi_infercrane.router.control import ControlClient
+    from pulumi_infercrane.stacks.windows import take
+
+    async with ControlClient(control) as router:
+        return await take(router, service, folder)

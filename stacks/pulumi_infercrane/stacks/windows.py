@@ -1,0 +1,54 @@
+"""Traffic windows of a router as files of a folder: canary steps, and the watch afterwards, are decided on them."""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pulumi_infercrane.guard.evidence.window import SUFFIX
+from pulumi_infercrane.guard.files import write_whole
+from pulumi_infercrane.router.control import ControlClient
+
+LastExit = Callable[[str], float | None]
+"""Unix time at which the server of a revision (by digest) ended last; None when it never did, or nobody knows."""
+
+
+def unwatched(_revision: str) -> None:
+    """For servers that somebody else starts again: a router does not see it."""
+
+
+async def take(router: ControlClient, service: str, folder: Path, last_exit: LastExit = unwatched) -> tuple[Path, ...]:
+    """Close the open window and write every closed one; the router keeps none that is on disk.
+
+    Killed at any point, the next call goes on: a file that is there is left as it is, since a decision may rest on it.
+
+    Raises:
+        RouterError: the router is silent, or does not know the service.
+        OSError: the folder cannot be written; the router still has what was not.
+    """
+    written = []
+    for name in await router.close_window(service):
+        window = with_restarts(await router.window(service, name), last_exit)
+        written.append(_write_once(folder / f"{service}.{name}{SUFFIX}", window))
+        await router.forget_window(service, name)
+    return tuple(written)
+
+
+def with_restarts(window: Mapping[str, Any], last_exit: LastExit) -> dict[str, Any]:
+    """A window in which the servers that ended while it was open count as restarted, once each."""
+    begin, end = (datetime.fromisoformat(window[name]).timestamp() for name in ("started_at", "ended_at"))
+
+    def restarts(revision: str) -> int:
+        exited = last_exit(revision)
+        return int(exited is not None and begin <= exited < end)
+
+    bindings = [{**binding, "restarts": restarts(binding["revision"])} for binding in window["bindings"]]
+    return {**window, "bindings": bindings}
+
+
+def _write_once(path: Path, window: Mapping[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        write_whole(path, json.dumps(window, separators=(",", ":")).encode() + b"\n")
+    return path
