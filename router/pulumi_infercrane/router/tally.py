@@ -88,17 +88,19 @@ class Tally:
         return binding | ({"tpot_s": self.tpot_s.tolist()} if self._tokens_known else {})
 
     def _complete(self, observer: Observer, started_at: float, ended_at: float) -> None:
-        first = observer.first_content_at if observer.streaming else None
-        usage = observer.usage
+        first, tpot, usage = observer.first_content_at, math.nan, observer.usage
         self.e2e_s.append(_figure(ended_at - started_at))
-        self.ttft_s.append(math.nan if first is None else _figure(first - started_at))
-        if first is None or usage is None or usage.completion < 2:
-            self.tpot_s.append(math.nan)
-            self._tokens_known = self._tokens_known and (first is None or usage is not None)
+        if first is None or not observer.streaming:
+            self.ttft_s.append(math.nan)
         else:
-            self.tpot_s.append(_figure((ended_at - first) / (usage.completion - 1)))
+            self.ttft_s.append(_figure(first - started_at))
+            if usage is None:
+                self._tokens_known = False
+            elif usage.completion > 1:
+                tpot = _figure((ended_at - first) / (usage.completion - 1))
+        self.tpot_s.append(tpot)
 
 
 def _figure(seconds: float) -> float:
-    """To the microsecond, which a file needs no more digits for than a reader."""
-    return max(round(seconds, 6), 1e-6) if seconds <= LONGEST_S else math.nan
+    """To the microsecond: more digits say nothing, and take room in a file."""
+    return (round(seconds, 6) or 1e-6) if seconds <= LONGEST_S else math.nan

@@ -22,8 +22,8 @@ from pulumi_infercrane.router.transitions import carried
 
 SCHEMA = "infercrane.window/v1"
 TOOL_VERSION = "0.1"
-MAX_REQUESTS = 50_000
-"""Complete requests of one window; about 1 MB, and a document the control socket can send without a pause."""
+MAX_REQUESTS = 10_000
+"""Complete requests of one window: writing its document keeps the data plane waiting for a few milliseconds."""
 MAX_KEPT_REQUESTS = 1_000_000
 """Of all closed windows of a router."""
 MAX_KEPT = 256
