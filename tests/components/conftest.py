@@ -10,8 +10,14 @@ import pytest
 from pulumi_infercrane.components.supervision.observing import observe, read_record
 from pulumi_infercrane.components.supervision.stopping import stop
 from pulumi_infercrane.components.supervision.supervisor import start_time
+from tests.components.world import World
 
 CHILD = Path(__file__).with_name("child.py")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
 
 
 @pytest.fixture

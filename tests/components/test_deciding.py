@@ -1,77 +1,12 @@
 """What a Release decides, run by run: a function of recorded state, declared inputs and files."""
 
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from pulumi_infercrane.components.deciding import NO_STEPS, Declared, Outcome, check
-from pulumi_infercrane.guard import Ledger, reference_folder, sign_override
+from pulumi_infercrane.guard import reference_folder, sign_override
 from pulumi_infercrane.guard.times import parse_time
+from tests.components.world import World, problem
 from tests.guard.conftest import POLICY, Folder
 from tests.guard.trust.conftest import entry, key_of, trusting
-
-
-class World:
-    """State, ledger and evidence between runs, as engine and provider keep them."""
-
-    def __init__(self, root: Path) -> None:
-        self.evidence = Folder(root / "evidence")
-        self.evidence.root.mkdir()
-        self.ledger = Ledger(root / "ledger.jsonl")
-        self.r1, self.r2 = self.evidence.baseline, self.evidence.candidate
-        self.policy = "bootstrap: true\n" + POLICY
-        self.state: dict[str, Any] = {}
-
-    def declared(self, **changes: Any) -> Declared:
-        declared = Declared(
-            service="chat",
-            stack="lab/dev",
-            candidate=self.r1,
-            revisions=(self.r1, self.r2),
-            policy_text=self.policy,
-            policy_source="policy.yaml",
-            evidence_folder=self.evidence.root,
-            evidence=reference_folder(self.evidence.root),
-            ledger=self.ledger.path,
-            as_of="2026-11-30T05:00:00Z",
-        )
-        return replace(declared, **changes)
-
-    def preview(self, **changes: Any) -> Outcome:
-        return check(self.declared(**changes), self.state)
-
-    def up(self, **changes: Any) -> Outcome:
-        """Check, then what Update does: keep the record, then the fields."""
-        outcome = self.preview(**changes)
-        assert not outcome.problems, outcome.problems
-        if outcome.decision:
-            self.ledger.append(outcome.decision.record)
-        declared = self.declared(**changes)
-        self.state = {"service": declared.service, "candidate": declared.candidate} | outcome.fields
-        return outcome
-
-    def serving_r1(self) -> "World":
-        self.up(revisions=(self.r1,))
-        return self
-
-    def serving_r2(self) -> "World":
-        self.serving_r1()
-        self.evidence.both()
-        self.up(candidate=self.r2)
-        assert self.state["activeRevision"] == self.r2
-        return self
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
-def problem(outcome: Outcome) -> tuple[str, str]:
-    (only,) = outcome.problems
-    return only
 
 
 def test_the_first_and_only_revision_serves_by_bootstrap(world: World) -> None:
@@ -241,13 +176,6 @@ def test_a_policy_that_cannot_be_read_stops_everything(world: World) -> None:
     where, why = problem(world.preview(candidate=world.r2))
     assert where == "policy"
     assert "policy.yaml:5" in why
-
-
-def test_a_route_that_moves_as_a_whole_does_not_pass_over_canary_steps(world: World) -> None:
-    world.serving_r1().policy += "canary: {steps: [5, 100]}\n"
-    world.evidence.both()
-    assert problem(world.preview(candidate=world.r2)) == ("policy", NO_STEPS)
-    assert not world.preview(candidate=world.r1).problems
 
 
 def test_a_second_rollback_does_not_bring_back_what_was_rolled_back(world: World) -> None:

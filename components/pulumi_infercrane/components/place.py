@@ -34,6 +34,11 @@ class Place:
         return self.root / "router"
 
     @property
+    def windows(self) -> Path:
+        """Folder of the router's traffic windows."""
+        return self.root / "windows"
+
+    @property
     def ledger(self) -> Path:
         return self.root / "ledger.jsonl"
 

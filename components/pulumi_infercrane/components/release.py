@@ -17,6 +17,7 @@ _OUTPUTS = (
     "reasons",
     "expiresAt",
     "routeGeneration",
+    "weights",
 )
 
 
@@ -38,6 +39,8 @@ class ReleaseArgs:
     """`[{"path", "sha256"}]` of envelopes below `evidence_folder`."""
     evidence_folder: str
     ledger: str
+    windows: str = ""
+    """Folder with traffic windows, which canary steps are decided on."""
     as_of: str = ""
     initial_active: str = ""
     rollback_to: str = ""
@@ -58,6 +61,7 @@ class ReleaseArgs:
             "ledger": self.ledger,
         }
         optional = {
+            "windows": self.windows,
             "asOf": self.as_of,
             "initialActive": self.initial_active,
             "rollbackTo": self.rollback_to,
@@ -101,6 +105,11 @@ class Release(pulumi.CustomResource):
     @property
     def decision_id(self) -> pulumi.Output[str]:
         return self._output("decisionId")
+
+    @property
+    def weights(self) -> pulumi.Output[Mapping[str, int]]:
+        """Percent by revision digest while a candidate has a share of the traffic; empty otherwise."""
+        return self._output("weights")
 
     @property
     def route_generation(self) -> pulumi.Output[str]:

@@ -78,6 +78,8 @@ class InferenceService(pulumi.ComponentResource):
     """Name of the revision that gets the traffic."""
     previous_revision: pulumi.Output[str]
     """Name of the revision before it, still running; empty when there is none."""
+    weights: pulumi.Output[dict[str, int]]
+    """Percent by name of revision while a candidate has a share of the traffic; empty otherwise."""
     verdict: pulumi.Output[str]
     """`promote`, `reject` or `insufficient_evidence`; empty when nothing had to be decided."""
     route_generation: pulumi.Output[str]
@@ -99,6 +101,7 @@ class InferenceService(pulumi.ComponentResource):
         self.url = routing.url
         self.active_revision = self.release.active_revision.apply(lambda digest: names.get(digest, digest))
         self.previous_revision = self.release.previous_revision.apply(lambda digest: names.get(digest, digest))
+        self.weights = self.release.weights.apply(lambda weights: _by_name(weights or {}, names))
         self.verdict = self.release.verdict
         generations = pulumi.Output.all(routing.route.generation, self.release.route_generation)
         self.route_generation = generations.apply(_newest)
@@ -106,6 +109,10 @@ class InferenceService(pulumi.ComponentResource):
             runtime.spec.name: {"digest": runtime.spec.digest, "url": runtime.url} for runtime in runtimes
         }
         self.register_outputs({"url": self.url, "activeRevision": self.active_revision, "verdict": self.verdict})
+
+
+def _by_name(weights: Mapping[str, int], names: Mapping[str, str]) -> dict[str, int]:
+    return {names.get(digest, digest): int(share) for digest, share in weights.items()}
 
 
 def _newest(generations: Sequence[str]) -> str:
@@ -146,6 +153,7 @@ def _release_args(name: str, args: InferenceServiceArgs, place: Place) -> Releas
         evidence=[{"path": reference.path, "sha256": reference.sha256} for reference in references],
         evidence_folder=str(folder.absolute()),
         ledger=str(place.ledger),
+        windows=str(place.windows),
         as_of=request.as_of,
         initial_active=digests[args.initial_active] if args.initial_active else "",
         rollback_to=digests.get(request.rollback_to, request.rollback_to),

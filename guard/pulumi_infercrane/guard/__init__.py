@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pulumi_infercrane.guard.overrides import Override, override, read_override, sign_override
     from pulumi_infercrane.guard.policy import Policy, load_policy
     from pulumi_infercrane.guard.rollout.canary import canary_step
+    from pulumi_infercrane.guard.rollout.progress import OpenStep, open_step, route_decision, step_of
     from pulumi_infercrane.guard.rollout.watch import post_promotion
     from pulumi_infercrane.guard.trust.keys import SigningKey, load_key, new_key
     from pulumi_infercrane.guard.trust.signing import sign_file
@@ -52,6 +53,7 @@ __all__ = [
     "LedgerError",
     "LoadedEvidence",
     "LoadedWindow",
+    "OpenStep",
     "Override",
     "OverrideError",
     "Policy",
@@ -68,6 +70,7 @@ __all__ = [
     "load_windows",
     "new_key",
     "newest_end",
+    "open_step",
     "override",
     "post_promotion",
     "read_override",
@@ -75,9 +78,11 @@ __all__ = [
     "reference_folder",
     "revision_digest",
     "rollback",
+    "route_decision",
     "seal",
     "sign_file",
     "sign_override",
+    "step_of",
 ]
 
 _HOMES = {
@@ -105,6 +110,7 @@ _HOMES = {
     "overrides": ("Override", "override", "read_override", "sign_override"),
     "policy": ("Policy", "load_policy"),
     "rollout.canary": ("canary_step",),
+    "rollout.progress": ("OpenStep", "open_step", "route_decision", "step_of"),
     "rollout.watch": ("post_promotion",),
     "trust.keys": ("SigningKey", "load_key", "new_key"),
     "trust.signing": ("sign_file",),

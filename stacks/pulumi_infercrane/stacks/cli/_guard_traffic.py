@@ -17,6 +17,7 @@ from pulumi_infercrane.guard import (
     canary_step,
     load_policy,
     load_windows,
+    open_step,
     post_promotion,
 )
 from pulumi_infercrane.guard.report import text
@@ -158,16 +159,9 @@ class _Past:
         return flips[-1]
 
     def step(self, service: str) -> Mapping[str, Any]:
-        """Which step the newest decision leaves the route in, as far as it says."""
-        newest = next(reversed(self._about(service)), None)
-        if newest is None:
-            return {}
-        known = {name: newest.get(name, "") for name in ("candidate", "baseline")}
-        if newest["action"] not in ("advance", "hold") or "weights" not in newest:
-            return {}
-        weight, before = newest["weights"][newest["candidate"]], newest.get("step", {})
-        started_at = before["started_at"] if weight == before.get("weight") else newest["as_of"]
-        return known | {"weight": weight, "started_at": started_at}
+        """Which step the newest decision leaves the route in; empty when it is none."""
+        step = open_step(self.records, service, self.stack)
+        return vars(step) if step else {}
 
     def _about(self, service: str) -> list[Mapping[str, Any]]:
         return [one for one in self.records if (one["service"], one["stack"]) == (service, self.stack)]

@@ -30,12 +30,20 @@ from pulumi_infercrane.components.plugin.resource import (
     UpdateRequest,
     UpdateResult,
 )
+from pulumi_infercrane.components.plugin.route_calls import (
+    expiry,
+    flip_id,
+    nothing_else_serves,
+    refuse_expired,
+    router_of,
+    set_weights,
+)
 from pulumi_infercrane.components.plugin.wire import UNKNOWN, contains_secret, contains_unknown
 from pulumi_infercrane.guard import Decision, GuardError, Ledger, LedgerError
+from pulumi_infercrane.guard.times import format_time
 from pulumi_infercrane.router.control import (
     ControlClient,
     Flip,
-    LiveService,
     RouterError,
     RouterUnreachable,
     ServiceUnknown,
@@ -48,6 +56,7 @@ SEMANTIC_KEYS = (
     "revisions",
     "activeRevision",
     "previousRevision",
+    "weights",
     *(name for name in deciding.DECISION_FIELDS if name != "decidedAt"),
 )
 """The inputs whose change is a change; paths and times around them are not."""
@@ -60,6 +69,7 @@ LARGE = ("policy", "evidence")
 """Inputs whose problems are reported without their value; the reason names file and line."""
 
 MAX_EVIDENCE_BYTES = 64 * 1024
+CANARY_STEP = "canary_step"
 
 
 class Release:
@@ -92,7 +102,7 @@ class Release:
         return CheckResult({**declared, **outcome.fields}, [_briefly(problem) for problem in outcome.problems])
 
     async def diff(self, request: DiffRequest) -> DiffResult:
-        changed = [key for key in SEMANTIC_KEYS if request.old_inputs.get(key) != request.news.get(key)]
+        changed = [key for key in SEMANTIC_KEYS if _differs(request.old_inputs.get(key), request.news.get(key))]
         served = request.old_outputs.get("servedRevision")
         if served is not None and served != request.news.get("activeRevision") and "activeRevision" not in changed:
             changed.append("activeRevision")
@@ -102,8 +112,8 @@ class Release:
         name = f"release/{request.inputs['service']}"
         if request.preview:
             return CreateResult("", _outputs(request.inputs, generation=UNKNOWN))
-        async with _router(request.inputs) as router:
-            live = await _nothing_else_serves(router, request.inputs)
+        async with router_of(request.inputs) as router:
+            live = await nothing_else_serves(router, request.inputs)
             self._store(request.inputs)
             generation = live.generation
             if request.inputs["activeRevision"]:
@@ -112,6 +122,8 @@ class Release:
 
     async def update(self, request: UpdateRequest) -> UpdateResult:
         inputs, old = request.inputs, request.old_outputs
+        if _is_step(inputs, old):
+            return await self._update_weights(request)
         target, active = inputs["activeRevision"], old.get("servedRevision") or old.get("activeRevision", "")
         if request.preview:
             return UpdateResult(
@@ -119,19 +131,36 @@ class Release:
             )
         if target == active and old.get("servedRevision", active) == target:
             self._store(inputs)
-            return UpdateResult(_outputs(inputs, old.get("routeGeneration", "")))
-        async with _router(inputs) as router:
-            await _refuse_expired(router, inputs)
+            return UpdateResult(_outputs(inputs, old.get("routeGeneration", ""), old.get("weightsSince", "")))
+        async with router_of(inputs) as router:
+            await refuse_expired(router, inputs)
             self._store(inputs)
-            generation = await self._flip(router, request.id, inputs, expected_active=old.get("servedRevision", active))
+            generation = await self._flip(
+                router,
+                request.id,
+                inputs,
+                expected_active=old.get("servedRevision", active),
+                expected_weights=old.get("weights") if inputs.get("decisionType") == CANARY_STEP else None,
+            )
         return UpdateResult(_outputs(inputs, generation))
+
+    async def _update_weights(self, request: UpdateRequest) -> UpdateResult:
+        """The active revision stays, and shares the traffic otherwise than before."""
+        inputs, old = request.inputs, request.old_outputs
+        if request.preview:
+            return UpdateResult(_outputs(inputs, generation=UNKNOWN, since=UNKNOWN))
+        self._store(inputs)
+        since = format_time(datetime.now(UTC))
+        async with router_of(inputs) as router:
+            generation = await set_weights(router, inputs, expected=old.get("weights") or {})
+        return UpdateResult(_outputs(inputs, generation, since))
 
     async def read(self, request: ReadRequest) -> ReadResult:
         unchanged = ReadResult(request.id, request.inputs, request.outputs)
         if not request.inputs:
             return unchanged
         try:
-            async with _router(request.inputs) as router:
+            async with router_of(request.inputs) as router:
                 live = await router.get(request.inputs["service"])
         except RouterUnreachable as error:
             await request.context.log("warning", f"router not reachable, recorded route kept: {error}", request.urn)
@@ -146,7 +175,7 @@ class Release:
         }
         if not live.active:
             return ReadResult(request.id, request.inputs, outputs)
-        repaired = {"activeRevision": live.active}
+        repaired = {"activeRevision": live.active, "weights": deciding.shares(live.weights)}
         return ReadResult(request.id, {**request.inputs, **repaired}, {**outputs, **repaired})
 
     async def delete(self, request: DeleteRequest) -> None:
@@ -166,13 +195,22 @@ class Release:
                 grpc.StatusCode.FAILED_PRECONDITION, f"decision not stored, route not touched: {error}"
             ) from error
 
-    async def _flip(self, router: ControlClient, name: str, inputs: Properties, *, expected_active: str) -> str:
+    async def _flip(
+        self,
+        router: ControlClient,
+        name: str,
+        inputs: Properties,
+        *,
+        expected_active: str,
+        expected_weights: Mapping[str, int] | None = None,
+    ) -> str:
         target = inputs["activeRevision"]
         flip = Flip(
             expected_active=expected_active,
             to=target,
-            decision_id=_flip_id(inputs),
-            expires_at=_expiry(inputs),
+            decision_id=flip_id(inputs),
+            expires_at=expiry(inputs),
+            expected_weights=expected_weights,
         )
         try:
             return (await router.flip(inputs["service"], flip)).generation
@@ -221,53 +259,21 @@ def _evidence_not_known_yet(news: Properties, old: Mapping[str, Any]) -> CheckRe
         "reasons": ["evidence or policy not known at preview"],
         "activeRevision": active,
         "previousRevision": old.get("previousRevision", ""),
+        "weights": old.get("weights") or {},
     }
     return CheckResult({**news, **kept})
 
 
-def _router(inputs: Properties) -> ControlClient:
-    return ControlClient(Path(inputs["route"]["control"]))
+def _differs(old: Any, new: Any) -> bool:
+    """What is empty, and what a state of an earlier version does not have, are the same."""
+    return bool(old or new) and old != new
 
 
-async def _nothing_else_serves(router: ControlClient, inputs: Properties) -> LiveService:
-    """The route, serving nothing or the very revision. Anything else is somebody's production, never overwritten."""
-    service, first = inputs["service"], inputs["activeRevision"]
-    try:
-        live = await router.get(service)
-    except RouterError as error:
-        raise Failure(grpc.StatusCode.UNAVAILABLE, f"router of service {service}: {error}") from error
-    if live.active not in ("", first):
-        raise Failure(
-            grpc.StatusCode.FAILED_PRECONDITION,
-            f"the route of service {service} already serves {live.active}, not {first or 'nothing'}: "
-            "declare that revision and name it as initialActive",
-        )
-    return live
-
-
-async def _refuse_expired(router: ControlClient, inputs: Properties) -> None:
-    """The one place that reads a clock. A flip that is live already, and a rollback, do not expire."""
-    expiry = _expiry(inputs)
-    if not expiry or datetime.fromisoformat(expiry) > datetime.now(UTC):
-        return
-    try:
-        live = await router.get(inputs["service"])
-    except RouterError as error:
-        raise Failure(grpc.StatusCode.UNAVAILABLE, f"router of service {inputs['service']}: {error}") from error
-    if live.decision_id != inputs["decisionId"]:
-        raise Failure(
-            grpc.StatusCode.FAILED_PRECONDITION,
-            f"the decision expired at {expiry}, its evidence is too old by now: measure again (`infercrane collect`)",
-        )
-
-
-def _expiry(inputs: Properties) -> str:
-    return "" if inputs.get("decisionType") == "rollback" else str(inputs.get("expiresAt", ""))
-
-
-def _flip_id(inputs: Properties) -> str:
-    """Unguarded restores (a router that lost its table) have no decision; the revision itself names them."""
-    return str(inputs.get("decisionId") or f"unguarded:{inputs['activeRevision']}")
+def _is_step(inputs: Properties, old: Mapping[str, Any]) -> bool:
+    """Whether the active revision stays, and only the shares beside it change."""
+    active = inputs["activeRevision"]
+    stays = old.get("activeRevision") == active == old.get("servedRevision", active)
+    return stays and _differs(old.get("weights"), inputs.get("weights"))
 
 
 async def _after_lost_answer(router: ControlClient, name: str, inputs: Properties, error: RouterUnreachable) -> str:
@@ -285,12 +291,13 @@ async def _after_lost_answer(router: ControlClient, name: str, inputs: Propertie
     raise Failure(grpc.StatusCode.UNAVAILABLE, f"route not moved, it still serves {live.active}: {error}") from error
 
 
-def _outputs(inputs: Properties, generation: Any) -> dict[str, Any]:
+def _outputs(inputs: Properties, generation: Any, since: Any = "") -> dict[str, Any]:
     names = ("service", "candidate", "previousRevision", *deciding.DECISION_FIELDS)
     outputs = {name: inputs.get(name, "") for name in names}
     active = inputs["activeRevision"]
-    served = {"servedRevision": active, "servedDecision": _flip_id(inputs) if active else ""}
-    return outputs | {"activeRevision": active, **served, "routeGeneration": generation}
+    served = {"servedRevision": active, "servedDecision": flip_id(inputs) if active else ""}
+    shared = {"weights": inputs.get("weights") or {}, "weightsSince": since}
+    return outputs | {"activeRevision": active, **served, **shared, "routeGeneration": generation}
 
 
 _TEXT = {"type": "string"}
@@ -306,6 +313,7 @@ _INPUTS: dict[str, Any] = {
     "evidence": {"type": "array", "items": _ANY},
     "evidenceFolder": _TEXT,
     "ledger": _TEXT,
+    "windows": _TEXT,
     "asOf": _TEXT,
     "initialActive": _TEXT,
     "rollbackTo": _TEXT,
@@ -320,6 +328,8 @@ _OUTPUTS: dict[str, Any] = {
     "servedRevision": _TEXT,
     "servedDecision": _TEXT,
     "routeGeneration": _TEXT,
+    "weights": {"type": "object", "additionalProperties": {"type": "integer"}},
+    "weightsSince": _TEXT,
     **{name: _TEXTS if name == "reasons" else _TEXT for name in deciding.DECISION_FIELDS},
 }
 _SCHEMA: dict[str, Any] = {

@@ -27,9 +27,18 @@ from pulumi_infercrane.components.plugin.resource import (
     UpdateResult,
 )
 from pulumi_infercrane.components.plugin.wire import UNKNOWN
-from pulumi_infercrane.router.control import ControlClient, RouterError, RouterUnreachable, ServiceUnknown
+from pulumi_infercrane.router.control import (
+    ControlClient,
+    LiveService,
+    RouterError,
+    RouterUnreachable,
+    ServiceUnknown,
+)
 
 KEYS = ("control", "service", "aliases", "revisions")
+KEPT = ("pins", "pinning", "session_header", "fallback", "mirror", "timers", "limits")
+"""Settings of a table that this resource does not declare, and leaves as they are."""
+KEPT_OF_REVISION = ("balance", "health")
 DRAIN_POLL_S = 0.1
 
 
@@ -99,25 +108,41 @@ def _router(inputs: Properties) -> ControlClient:
 
 async def _put(inputs: Properties) -> str:
     service = inputs["service"]
-    body = {
-        "aliases": list(inputs["aliases"]),
-        "protocols": list(inputs["protocols"]),
-        "revisions": _revisions(inputs),
-    }
     try:
         async with _router(inputs) as router:
-            return (await router.put(service, body, if_match=await _generation(router, service))).generation
+            live = await _live(router, service)
+            body = _table(inputs, live.table if live else {})
+            return (await router.put(service, body, if_match=live.generation if live else None)).generation
     except RouterError as error:
         raise Failure(
             grpc.StatusCode.FAILED_PRECONDITION, f"route of service {service}: {error.code}: {error}"
         ) from error
 
 
-async def _generation(router: ControlClient, service: str) -> str | None:
+async def _live(router: ControlClient, service: str) -> LiveService | None:
     try:
-        return (await router.get(service)).generation
+        return await router.get(service)
     except ServiceUnknown:
         return None
+
+
+def _table(inputs: Properties, live: Mapping[str, Any]) -> dict[str, Any]:
+    """The table to be: what is declared here, and whatever else the router was told about this service.
+
+    A revision that leaves takes what named it along: it can be no pin, mirror or fallback any more.
+    """
+    revisions = _revisions(inputs)
+    kept = {name: live[name] for name in KEPT if name in live}
+    if "pins" in kept:
+        kept["pins"] = [digest for digest in kept["pins"] if digest in revisions]
+    if kept.get("mirror", {}).get("revision") not in revisions:
+        kept.pop("mirror", None)
+    if kept.get("fallback") not in revisions:
+        kept.pop("fallback", None)
+    for digest, entry in revisions.items():
+        before = live.get("revisions", {}).get(digest, {})
+        entry.update({name: before[name] for name in KEPT_OF_REVISION if name in before})
+    return {**kept, "aliases": list(inputs["aliases"]), "protocols": list(inputs["protocols"]), "revisions": revisions}
 
 
 def _revisions(inputs: Properties) -> dict[str, Any]:
