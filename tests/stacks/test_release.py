@@ -1,5 +1,6 @@
 """The plan lint: what serves, or is kept for a rollback, is neither replaced nor deleted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,12 @@ def test_an_interruption_is_refused(op: str, name: str) -> None:
 @pytest.mark.parametrize("op", ["same", "update", "create", "refresh"])
 def test_what_does_not_interrupt_passes(op: str) -> None:
     _lint(plan(op, "r1-11111111"), planned())
+
+
+def test_a_revision_with_a_share_is_not_interrupted() -> None:
+    sharing = replace(planned(), old={"activeRevision": ACTIVE, "weights": {ACTIVE: 95, OTHER: 5}})
+    with pytest.raises(PlanRefused, match="would replace r3-33333333"):
+        _lint(plan("replace", "r3-33333333"), sharing)
 
 
 def test_other_revisions_may_go() -> None:

@@ -7,6 +7,7 @@ StackError
 ├── OperationConflict      the same operation id with another intent
 ├── StackBusy              another operation holds the stack
 ├── StateUnusable          the state directory cannot be written
+├── NothingToWatch         no candidate took over: there is nothing to watch
 ├── NotVerified            the engine is done, the router does not serve what it should
 └── RouterProblem          the router could not be asked
 """
@@ -59,6 +60,13 @@ class StateUnusable(StackError):
     """The state directory cannot be written."""
 
     code = "state_unusable"
+    exit_code = 2
+
+
+class NothingToWatch(StackError):
+    """The active revision came first, or back: no evidence let it take over."""
+
+    code = "nothing_to_watch"
     exit_code = 2
 
 

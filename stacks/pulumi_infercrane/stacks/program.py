@@ -32,6 +32,7 @@ def _declare() -> None:
     pulumi.export("activeRevision", service.active_revision)
     pulumi.export("previousRevision", service.previous_revision)
     pulumi.export("candidateRevision", config.candidate or "")
+    pulumi.export("weights", service.weights)
     pulumi.export("verdict", release.verdict)
     pulumi.export("action", release.action)
     pulumi.export("reasons", release.reasons)

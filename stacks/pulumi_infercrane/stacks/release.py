@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_infercrane.components import deciding
-from pulumi_infercrane.guard import Ledger
+from pulumi_infercrane.guard import GuardError, Ledger, load_policy
 from pulumi_infercrane.guard.canonical import digest_file
 from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
+from pulumi_infercrane.stacks import windows
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.engine import Echo, Engine, Preview, Step
 from pulumi_infercrane.stacks.errors import EngineError, NotVerified, PlanRefused
@@ -64,6 +65,8 @@ class Result:
     generation: str
     changed: bool
     """Whether anything was to be applied."""
+    weights: Mapping[str, int] = field(default_factory=dict)
+    """Percent by revision while a candidate has a share of the traffic; empty otherwise."""
     record: Mapping[str, Any] = field(default_factory=dict)
     """The decision record, empty when nothing was decided."""
 
@@ -124,6 +127,7 @@ def _recorded(journal: Journal, operation: Operation) -> Iterator[None]:
 def _steps(run: _Run) -> Result:
     engine = Engine(run.project, run.request.environment(run.as_of))
     run.move("planning")
+    _take_windows(run)
     run.say("preview")
     preview = engine.preview(run.project.operations / run.operation.id, keep_open=[run.lock])
     run.move("planned", {"plan": digest_file(preview.plan), "changes": len(preview.changes)})
@@ -132,9 +136,27 @@ def _steps(run: _Run) -> Result:
     run.move("approved", _approval(planned))
     if not preview.is_empty:
         _apply(run, engine, preview)
-    live = verify(run.project, run.config.service, planned.fields["activeRevision"])
+    live = verify(run.project, run.config.service, planned.fields)
     run.move("succeeded", {"active": live.active, "generation": live.generation})
     return _result(run, planned, live, changed=not preview.is_empty)
+
+
+def _take_windows(run: _Run) -> None:
+    """What the router counted since the last run is what a canary step is decided on; without it the step holds."""
+    if run.request.kind != "deploy" or not _has_steps(run.config):
+        return
+    try:
+        run.say(f"{len(windows.take_all(run.project, run.config))} traffic windows")
+    except (RouterError, OSError) as error:
+        run.say(f"no traffic windows: {error}")
+
+
+def _has_steps(config: StackConfig) -> bool:
+    """Whether the policy asks for a canary; one that cannot be read is told where it is decided on."""
+    try:
+        return load_policy(config.policy.read_bytes(), config.policy.name).canary is not None
+    except (OSError, GuardError):
+        return False
 
 
 def _apply(run: _Run, engine: Engine, preview: Preview) -> None:
@@ -189,7 +211,7 @@ def _old(step: Step) -> dict[str, Any]:
 
 
 def _lint(preview: Preview, planned: _Planned) -> None:
-    """Nothing that serves, or is kept warm for a rollback, may be replaced or deleted by this plan.
+    """Nothing that serves, has a share, or is kept warm for a rollback, may be replaced or deleted by this plan.
 
     A previous revision that is no longer declared is not kept: leaving it out is how it is retired.
 
@@ -199,7 +221,7 @@ def _lint(preview: Preview, planned: _Planned) -> None:
     active, previous = planned.old.get("activeRevision", ""), planned.old.get("previousRevision", "")
     if not active:
         return
-    kept = [active, *([previous] if previous in planned.fields["revisions"] else [])]
+    kept = {active, *(planned.old.get("weights") or {}), *({previous} & {*planned.fields["revisions"]})}
     marks = (f"{planned.fields['service']}-router", *(f"-{digest[7:15]}" for digest in kept))
     for step in preview.steps:
         if step.op not in HARMLESS and step.name.endswith(marks):
@@ -217,7 +239,7 @@ def _way_out(refused: Step, preview: Preview) -> str:
     return "Take the change back, or promote another revision first; plain `pulumi up` does it and interrupts"
 
 
-def verify(project: Project, service: str, expected: str) -> LiveService:
+def verify(project: Project, service: str, fields: Mapping[str, Any]) -> LiveService:
     """Ask the router what it serves.
 
     Raises:
@@ -227,10 +249,13 @@ def verify(project: Project, service: str, expected: str) -> LiveService:
         live = asyncio.run(_live(project.place.control, service))
     except RouterError as error:
         raise NotVerified(f"applied, but the router cannot be asked ({error}): see `infercrane doctor`") from error
+    expected = fields["activeRevision"]
     if live.active != expected:
         raise NotVerified(
             f"applied, but the router serves {live.active or 'nothing'}, not {expected}; run the command again"
         )
+    if deciding.shares(live.weights) != (fields.get("weights") or {}):
+        raise NotVerified(f"applied, but the router gives {dict(live.weights)}; run the command again")
     return live
 
 
@@ -257,6 +282,7 @@ def _result(run: _Run, planned: _Planned, live: LiveService, *, changed: bool) -
         active_after=live.active,
         generation=live.generation,
         changed=changed,
+        weights=deciding.shares(live.weights),
         record=decision.record if decision else recorded(run.project.place.ledger, decision_id),
     )
 

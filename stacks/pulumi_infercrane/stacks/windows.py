@@ -1,14 +1,19 @@
 """Traffic windows of a router as files of a folder: canary steps, and the watch afterwards, are decided on them."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pulumi_infercrane.components.supervision.files import folder_of
+from pulumi_infercrane.components.supervision.observing import observe
 from pulumi_infercrane.guard.evidence.window import SUFFIX
 from pulumi_infercrane.guard.files import write_whole
 from pulumi_infercrane.router.control import ControlClient
+from pulumi_infercrane.stacks.config import StackConfig
+from pulumi_infercrane.stacks.project import Project
 
 LastExit = Callable[[str], float | None]
 """Unix time at which the server of a revision (by digest) ended last; None when it never did, or nobody knows."""
@@ -27,12 +32,32 @@ async def take(router: ControlClient, service: str, folder: Path, last_exit: Las
         RouterError: the router is silent, or does not know the service.
         OSError: the folder cannot be written; the router still has what was not.
     """
+    _make(folder)
     written = []
     for name in await router.close_window(service):
         window = with_restarts(await router.window(service, name), last_exit)
         written.append(_write_once(folder / f"{service}.{name}{SUFFIX}", window))
         await router.forget_window(service, name)
     return tuple(written)
+
+
+def take_all(project: Project, config: StackConfig) -> tuple[Path, ...]:
+    """What the router of a stack counted so far, in the folder of the stack; its own servers are watched for restarts.
+
+    Raises:
+        RouterError, OSError: as `take`.
+    """
+    place, names = project.place, {spec.digest: f"{spec.name}-{spec.digest[7:15]}" for spec in config.revisions}
+
+    def last_exit(revision: str) -> float | None:
+        seen = observe(folder_of(place.root, names[revision])) if revision in names else None
+        return seen.last_exit["at"] if seen and seen.last_exit else None
+
+    async def taken() -> tuple[Path, ...]:
+        async with ControlClient(place.control) as router:
+            return await take(router, config.service, place.windows, last_exit)
+
+    return asyncio.run(taken())
 
 
 def with_restarts(window: Mapping[str, Any], last_exit: LastExit) -> dict[str, Any]:
@@ -47,8 +72,11 @@ def with_restarts(window: Mapping[str, Any], last_exit: LastExit) -> dict[str, A
     return {**window, "bindings": bindings}
 
 
+def _make(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+
+
 def _write_once(path: Path, window: Mapping[str, Any]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         write_whole(path, json.dumps(window, separators=(",", ":")).encode() + b"\n")
     return path

@@ -1,6 +1,7 @@
 """`infercrane release …`: what serves, and why."""
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,8 +12,10 @@ import click
 from pulumi_infercrane.guard import GuardError, Ledger
 from pulumi_infercrane.guard.report import text
 from pulumi_infercrane.router.control import ControlClient, RouterError
-from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, stack_options
-from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem, StackError
+from pulumi_infercrane.stacks import watching
+from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
+from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES, ConfigError, RouterProblem, StackError
+from pulumi_infercrane.stacks.release import Request, run
 
 
 @click.group("release")
@@ -41,7 +44,8 @@ def status(stack: str | None, directory: Path, as_json: bool) -> None:
         return
     click.echo(f"{document['service']}: {document['active'] or 'nothing'} serves (generation {document['generation']})")
     for name, revision in document["revisions"].items():
-        click.echo(f"  {name:16} {revision['state']:8} {revision['inflight']} in flight  {revision['url']}")
+        share, busy = revision["share"], revision["inflight"]
+        click.echo(f"  {name:16} {revision['state']:8} {share:3} %  {busy} in flight  {revision['url']}")
     decision = document["decision"]
     if decision:
         click.echo(f"last decision {decision['decision_id'][7:19]}: {decision['verdict']}, {decision['first_reason']}")
@@ -91,6 +95,36 @@ def explain(stack: str | None, directory: Path, as_json: bool, decision: str | N
         click.echo(text.render(record))
 
 
+@command.command("watch")
+@stack_options
+def watch(stack: str | None, directory: Path, as_json: bool) -> None:
+    """Look at what the router counted since a candidate took over, and roll back when it does badly.
+
+    Every look is a decision in the ledger. The policy says how long the watch lasts, what fails it, and whether a fail
+    moves the route by itself.
+
+    \b
+    Exit codes: 0 the watch is over and the revision stays, 3 rolled back or to be, 4 the watch goes on,
+                1 failed, 2 nothing to watch, 5 another operation is running.
+
+    \b
+    Example:
+      infercrane release watch -s prod
+    """
+    chosen = choose(directory, stack)
+    decision = watching.look(chosen.project, chosen.config)
+    if as_json:
+        print_json(decision.record)
+    else:
+        click.echo(text.render(decision.record))
+    if decision.action == "rollback":
+        reason = f"the watch failed: {decision.reasons[0]}"
+        request = Request(kind="rollback", rollback_to=decision.record["rollback_to"], reason=reason)
+        result = run(chosen.project, chosen.config, request, progress)
+        progress(f"rolled back to {chosen.config.name_of(result.active_after)}")
+    sys.exit(VERDICT_EXIT_CODES[decision.verdict])
+
+
 def _find(chosen: Chosen, decision: str | None) -> Mapping[str, Any]:
     found = [
         record
@@ -130,6 +164,7 @@ async def _status(chosen: Chosen) -> dict[str, Any]:
             entry["label"]: {
                 "digest": digest,
                 "state": "active" if digest == live.active else entry["state"],
+                "share": live.weights.get(digest, 0),
                 "inflight": live.inflight.get(digest, 0),
                 "url": entry["upstreams"][0]["url"],
             }

@@ -1,6 +1,7 @@
 """`infercrane up`."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ def command(stack: str | None, directory: Path, as_json: bool) -> None:
 
     Intent is recorded first; then preview, guard, and `up` with exactly the plan that was decided on. Under every
     other verdict than promote the active revision keeps serving.
+
+    Under a policy with canary steps a promotion gives the candidate the first share, and each run afterwards decides
+    on the traffic since: the next share, the same, or none.
 
     \b
     Exit codes: 0 promoted or nothing to decide, 3 reject, 4 insufficient evidence,
@@ -50,7 +54,13 @@ def named(result: release.Result, chosen: Chosen) -> dict[str, Any]:
     document = asdict(result)
     for key in ("active_before", "active_after"):
         document[key] = chosen.config.name_of(document[key])
+    document["weights"] = by_name(result.weights, chosen)
     return document | {"candidate": chosen.config.candidate}
+
+
+def by_name(weights: Mapping[str, int], chosen: Chosen) -> dict[str, int]:
+    """Percent by name of revision."""
+    return {chosen.config.name_of(digest): share for digest, share in weights.items()}
 
 
 def _print(result: release.Result, chosen: Chosen) -> None:
@@ -58,10 +68,14 @@ def _print(result: release.Result, chosen: Chosen) -> None:
     moved = f"moved from {before or 'nothing'} to" if before != after else "stays on"
     after = after or "nothing"
     click.echo(f"{chosen.config.service}: the route {moved} {after} (generation {result.generation})")
-    if result.verdict and chosen.config.candidate:
+    for name, share in by_name(result.weights, chosen).items():
+        click.echo(f"  {name} has {share} % of the traffic")
+    if result.verdict and result.record.get("candidate") == chosen.config.candidate_digest:
         click.echo(f"candidate {chosen.config.candidate}: {result.verdict}")
     for reason in result.reasons:
         click.echo(f"  {reason}")
-    if result.verdict == "insufficient_evidence":
+    if result.action == "hold":
+        click.echo("  next: infercrane up again, when there was more traffic")
+    elif result.verdict == "insufficient_evidence":
         click.echo("  next: infercrane collect, then infercrane up again")
     click.echo(f"operation {result.operation} succeeded" + ("" if result.changed else ", nothing had to change"))
