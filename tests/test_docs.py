@@ -1,6 +1,7 @@
 """What the documentation shows works: commands parse, configurations load, programs import what exists."""
 
 import ast
+import asyncio
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from pulumi_infercrane.guard import Ledger, load_policy, read_window
 from pulumi_infercrane.guard.collect.prices import load_prices
 from pulumi_infercrane.guard.collect.recording import load_recording
 from pulumi_infercrane.guard.times import format_time
+from pulumi_infercrane.router.calls import Flip, Weights
 from pulumi_infercrane.router.recording.policy import read_policy
 from pulumi_infercrane.router.schema import read_declared
 from pulumi_infercrane.stacks.cli import cli
@@ -26,7 +28,7 @@ from pulumi_infercrane.stacks.config import from_file
 from pulumi_infercrane.stacks.project import find_project
 from tests.guard.conftest import Folder
 from tests.guard.rollout import conftest as traffic
-from tests.router.conftest import R1, RouterProcess, declared, revision
+from tests.router.conftest import R1, R2, RouterProcess, declared, revision
 from tests.router.export.conftest import table_of
 
 ROOT = Path(__file__).parents[1]
@@ -154,9 +156,25 @@ def test_the_way_from_step_to_step_works_as_shown(tmp_path: Path) -> None:
         (tmp_path / "windows" / f"{index}.window.json").write_text(json.dumps(window))
     (tmp_path / "policy.yaml").write_text(blocks(page, "yaml")[0])
     Ledger(tmp_path / "ledger.jsonl").append(traffic.opened(stack="default"))
-    printed = run_shown(blocks(page, "sh")[0], tmp_path)
+    printed = run_shown(blocks(page, "sh")[2], tmp_path)
     assert re.findall(r"^(ADVANCE|FLIP|KEEP)", printed, re.MULTILINE) == ["ADVANCE", "FLIP", "KEEP"]
     assert printed.count(": equal") == 3
+
+
+async def test_a_router_writes_the_windows_that_are_decided_on_as_shown(tmp_path: Path) -> None:
+    router = RouterProcess(tmp_path, control="router.sock").wait_ready()
+    both = {R1: revision("r1", "http://127.0.0.1:9"), R2: revision("r2", "http://127.0.0.1:9")}
+    try:
+        async with router.client() as control:
+            await control.put("chat", declared(both), if_match=None)
+            await control.flip("chat", Flip("", R1, "first"))
+            await control.set_weights("chat", Weights(R1, {R1: 95, R2: 5}, "second"))
+        printed = await asyncio.to_thread(run_shown, blocks(ROOT / "docs" / "canary.md", "sh")[1], tmp_path)
+    finally:
+        router.kill()
+    window = read_window((tmp_path / printed.strip()).read_bytes()).window
+    assert window
+    assert {digest: binding.weight for digest, binding in window.bindings.items()} == {R1: 95, R2: 5}
 
 
 def test_the_window_shown_is_read() -> None:
