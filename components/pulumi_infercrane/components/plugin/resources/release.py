@@ -125,13 +125,12 @@ class Release:
         if _is_step(inputs, old):
             return await self._update_weights(request)
         target, active = inputs["activeRevision"], old.get("servedRevision") or old.get("activeRevision", "")
+        known = old.get("routeGeneration", ""), old.get("weightsSince", "")
         if request.preview:
-            return UpdateResult(
-                _outputs(inputs, generation=UNKNOWN if target != active else old.get("routeGeneration", ""))
-            )
+            return UpdateResult(_outputs(inputs, *known) if target == active else _outputs(inputs, generation=UNKNOWN))
         if target == active and old.get("servedRevision", active) == target:
             self._store(inputs)
-            return UpdateResult(_outputs(inputs, old.get("routeGeneration", ""), old.get("weightsSince", "")))
+            return UpdateResult(_outputs(inputs, *known))
         async with router_of(inputs) as router:
             await refuse_expired(router, inputs)
             self._store(inputs)
