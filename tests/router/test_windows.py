@@ -12,7 +12,7 @@ from pulumi_infercrane.guard import read_window
 from pulumi_infercrane.guard.evidence.window import Binding, Window
 from pulumi_infercrane.router import windows as limits
 from pulumi_infercrane.router.calls import Flip
-from pulumi_infercrane.router.errors import WindowUnknown
+from pulumi_infercrane.router.errors import WindowsNotCounted, WindowUnknown
 from tests.router.client import chat
 from tests.router.conftest import R1, R2, Running, declared, eventually, revision
 from tests.router.upstream import ANSWER, Call, Upstream, chunk, delta, event, whole
@@ -57,7 +57,7 @@ async def close(router: Running) -> list[Window]:
 
 async def one(router: Running, digest: str = R2) -> Binding:
     """What a revision did, once everything has ended."""
-    await eventually(lambda: not any(router.parts.live.inflight(router.parts.live.table("chat")).values()))
+    await eventually(lambda: not any(router.traffic(one).inflight for one in (R1, R2)))
     (window,) = await close(router)
     return window.bindings[digest]
 
@@ -269,3 +269,11 @@ async def test_the_control_socket_gives_windows_and_lets_go_of_them(start_proces
         await control.forget_window("chat", name)
         with pytest.raises(WindowUnknown):
             await control.window("chat", name)
+
+
+async def test_with_workers_no_window_is_counted_and_it_says_so(start_process, upstream: Upstream) -> None:
+    process = start_process(options=("--workers", "1")).wait_ready()
+    async with process.client() as control:
+        await control.put("chat", declared({R1: revision("r1", upstream.url)}), if_match=None)
+        with pytest.raises(WindowsNotCounted, match="without --workers"):
+            await control.close_window("chat")

@@ -9,6 +9,7 @@ RouterError
 ├── DecisionExpired        the decision's evidence is too old by now
 ├── RevisionUnknown        the table does not declare this revision
 ├── WindowUnknown          there is no closed traffic window of this name
+├── WindowsNotCounted      with workers no traffic window is counted
 ├── RevisionInUse          the revision is active or has requests in flight
 ├── ServiceUnknown         the router has no table of this service
 ├── ServiceInUse           the service has requests in flight
@@ -108,6 +109,13 @@ class WindowUnknown(RouterError):
 
     code = "unknown_window"
     status = 404
+
+
+class WindowsNotCounted(RouterError):
+    """Each worker sees a part of the traffic, and nobody adds them up to a window: serve without workers."""
+
+    code = "windows_not_counted"
+    status = 501
 
 
 class RevisionInUse(RouterError):

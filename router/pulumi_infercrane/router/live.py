@@ -15,7 +15,14 @@ from pulumi_infercrane.router.addresses import Listening, points_at
 from pulumi_infercrane.router.admission import ServiceQueue
 from pulumi_infercrane.router.calls import DrainState, Flip, Weights
 from pulumi_infercrane.router.clock import utc_now
-from pulumi_infercrane.router.errors import RevisionInUse, RevisionUnknown, ServiceInUse, ServiceUnknown, TableInvalid
+from pulumi_infercrane.router.errors import (
+    RevisionInUse,
+    RevisionUnknown,
+    ServiceInUse,
+    ServiceUnknown,
+    TableInvalid,
+    WindowsNotCounted,
+)
 from pulumi_infercrane.router.relay.relay import Relay
 from pulumi_infercrane.router.replicas import ReplicaState, state_of
 from pulumi_infercrane.router.routes import Routes
@@ -164,6 +171,13 @@ class LiveRoutes:
 
     @property
     def windows(self) -> Windows:
+        """What each revision did, side by side.
+
+        Raises:
+            WindowsNotCounted: workers take the requests.
+        """
+        if self._crew is not None:
+            raise WindowsNotCounted("a router with workers counts no traffic windows: serve without --workers")
         return self._relay.windows
 
     async def delete(self, service: str) -> None:
