@@ -24,6 +24,7 @@ def render(routes: Routes, book: TrafficBook, queues: Iterable[ServiceQueue] = (
     unbound = [({"service": "", "revision": "", "outcome": o}, n) for o, n in sorted(book.unbound.items())]
     families: Iterable[Family] = (
         ("requests_total", "counter", [*_outcomes(traffic), *unbound]),
+        ("http_errors_total", "counter", _http_errors(traffic)),
         ("inflight", "gauge", [(_labels(t), t.inflight) for t in traffic]),
         ("tokens_total", "counter", _tokens(traffic)),
         ("request_seconds", "histogram", [(_labels(t), t.seconds) for t in traffic]),
@@ -87,6 +88,12 @@ def _outcomes(traffic: Iterable[Traffic]) -> Iterator[Sample]:
     for one in traffic:
         for outcome, count in sorted(one.outcomes.items()):
             yield {**_labels(one), "outcome": outcome}, count
+
+
+def _http_errors(traffic: Iterable[Traffic]) -> Iterator[Sample]:
+    for one in traffic:
+        for status, count in sorted(one.http_errors.items()):
+            yield {**_labels(one), "status": str(status)}, count
 
 
 def _tokens(traffic: Iterable[Traffic]) -> Iterator[Sample]:

@@ -38,6 +38,8 @@ class Traffic:
         self.revision = revision
         self.open: set[Cuttable] = set()
         self.outcomes: Counter[Outcome] = Counter()
+        self.http_errors: Counter[int] = Counter()
+        """Of the outcome `http_error`, by the status of the answer."""
         self.tokens: Counter[tuple[str, str]] = Counter()
         """(direction, source) → tokens."""
         self.ttft = Histogram()

@@ -368,9 +368,11 @@ class Exchange:
     def _book(self, outcome: Outcome) -> None:
         traffic, now = self._binding.traffic, self._clock()
         traffic.open.discard(self)
+        status = self._reader.status if self._reader is not None else 0
         traffic.record(outcome, self._observer, self.started_at, now)
+        if outcome is Outcome.HTTP_ERROR:
+            traffic.http_errors[status] += 1
         if traffic.tally is not None and not self._chosen_by_client:
-            status = self._reader.status if self._reader is not None else 0
             traffic.tally.add(outcome, status, self._observer, self.started_at, now)
 
 
