@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -199,6 +200,17 @@ def test_the_life_of_a_router_with_workers_goes_as_shown(tmp_path: Path) -> None
     run_shown(blocks(ROOT / "docs" / "serving.md", "sh")[0], tmp_path)
     assert (tmp_path / "serve.log").read_text().count("listening on https://[::1]:") == 2
     assert not (tmp_path / "router.sock").exists()
+
+
+def test_what_a_router_says_of_its_requests_is_shown(tmp_path: Path) -> None:
+    block = blocks(ROOT / "docs" / "monitoring.md", "sh")[0]
+    for port in ("8000", "9464"):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            block = block.replace(f":{port}", f":{free.getsockname()[1]}")
+    printed = run_shown(block, tmp_path)
+    assert 'infercrane_router_refused_total{service="",reason="unsupported_endpoint"} 1' in printed
+    paths = [json.loads(line)["path"] for line in printed.splitlines()[-2:]]
+    assert paths == ["/v1/models", "/v1/batches"]
 
 
 def test_the_limits_shown_are_read() -> None:
