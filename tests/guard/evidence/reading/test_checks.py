@@ -46,6 +46,21 @@ def test_a_run_that_adds_up_is_returned():
     assert checked(RUN, rps=4.0, window_s=25.0) is RUN
 
 
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"failed": 101}, "counters_disagree"),
+        ({"failed": -2}, "counters_disagree"),
+        ({"good": 101}, "counters_disagree"),
+        ({"rate": 0.0, "load_model": "open"}, "bad_value"),
+        ({"concurrency": -2.0}, "bad_value"),
+        ({"duration_s": 0.0}, "bad_value"),
+    ],
+)
+def test_counts_and_loads_are_possible_ones(changes, code):
+    assert refusal(replace(RUN, **changes)) == code
+
+
 def test_a_run_that_says_little_is_not_refused_for_it():
     assert checked(Benchmark(None, None)) == Benchmark(None, None)
     assert checked(Benchmark(None, None), rps=3.0, window_s=1.0)

@@ -111,11 +111,15 @@ def schedule_delay(p99_s: float | None, ttft_p50_s: float | None) -> str:
 
 def _check_counts(record: Benchmark) -> None:
     good = succeeded(record)
-    if good is not None and good < 0:
+    if good is not None and (good < 0 or (record.failed or 0) < 0):
         detail = f"{record.failed} failed and {record.incomplete} incomplete of {record.attempted} requests"
         raise Inadmissible("counters_disagree", detail)
     if record.good is not None and good is not None and record.good > good:
         raise Inadmissible("counters_disagree", f"{record.good} good requests of {good} successful ones")
+    for name in ("rate", "concurrency", "duration_s"):
+        value = getattr(record, name)
+        if value is not None and value <= 0:
+            raise Inadmissible("bad_value", f"{name} is {value:g}")
 
 
 def _check_fits(record: Benchmark, figure: str, latency: Latency) -> None:
