@@ -151,3 +151,11 @@ def test_a_cache_nobody_asked_is_not_judged(silent):
 def test_one_prompt_is_enough_for_a_share():
     once = probes((0, 0), 1, 1)
     assert problem(run(hits=once), run(hits=50)) is not None
+
+
+def test_one_run_that_claims_a_cold_cache_is_held_to_it():
+    """Both sides hit alike; only the candidate says that nothing was cached."""
+    cold = run(hits=20, scenario={"cache": "cold"})
+    assert problem(cold, run(hits=20, scenario={"cache": "cold"}))[0] == "cache_bias"
+    assert problem([cold, run(hits=20)], run(hits=20)) is not None
+    assert problem(run(hits=20), run(hits=20)) is None

@@ -229,3 +229,21 @@ def test_what_counts_failures_itself_leaves_none_out():
 @pytest.mark.parametrize(("failed", "estimate"), [(99, 1.0), (100, math.inf)])
 def test_a_quantile_is_infinite_when_that_share_failed(failed, estimate):
     assert judged(summary(1.0, failed=failed), summary(1.0)).estimate == estimate
+
+
+def in_turn(factor, failed=0):
+    """Three runs of one side, measured in turn with those of the other."""
+    return [
+        detailed(spread(300, factor * (1 + 0.001 * run)), failed, name=f"{factor}-{run}", place=("g", run, 3))
+        for run in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1.5, "fail"), (1.0, "pass"), (0.6, "pass")])
+def test_slower_is_worse_in_repeated_runs_too(factor, expected):
+    finding = judged(in_turn(factor), in_turn(1.0))
+    assert (finding.method, finding.outcome) == ("repeated_runs", expected)
+
+
+def test_repeated_runs_against_broken_ones_are_no_ratio():
+    assert outcome(judged(in_turn(1.0), in_turn(1.0, failed=60))) == ("unknown", "baseline_broken")

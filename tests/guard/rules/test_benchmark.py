@@ -1,8 +1,14 @@
 """Load runs: intervals against margins, failures never hidden, unequal runs never compared."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+
+from pulumi_infercrane.guard.evidence.records import Benchmark
+from pulumi_infercrane.guard.judging.rule import Member, Rule, Settings, Sides
+from pulumi_infercrane.guard.rules import find_kind
+from tests.guard.asking import supersede
 
 HEAD = "schema: infercrane.policy/v1\nmin_duration_s: 60\nrequired_kinds: [benchmark]\n"
 
@@ -122,6 +128,40 @@ def test_a_tool_that_keeps_no_answers_cannot_say_which_were_empty(folder, summar
     folder.summary("candidate", summary_run())
     record = judged(folder, "id: benchmark.empty_fraction")
     assert record["detail"] == "vllm-bench does not say which answers were empty"
+
+
+def silent(lines):
+    for line in lines[:40]:
+        line["out_tokens"] = 0
+        line["e2e_s"] = line["ttft_s"]
+        line.pop("tpot_s")
+
+
+def test_empty_answers_of_a_superseded_run_still_count(folder):
+    old = folder.benchmark("candidate", folder.seconds(400), name="old", lines=silent)
+    supersede(folder, old)
+    assert judged(folder, "id: benchmark.empty_fraction")["outcome"] == "fail"
+
+
+def test_a_superseded_run_that_does_not_tell_which_were_empty_is_left_out(folder):
+    def uncounted(lines):
+        for line in lines:
+            for name in ("out_tokens", "token_source"):
+                line.pop(name)
+
+    old = folder.benchmark("candidate", folder.seconds(400), name="old", lines=uncounted)
+    supersede(folder, old)
+    record = judged(folder, "id: benchmark.empty_fraction")
+    assert (record["outcome"], record["n"]) == ("pass", [300])
+
+
+@pytest.mark.parametrize(("empty", "outcome"), [(0, "pass"), (40, "fail")])
+def test_a_tool_may_count_empty_answers_without_keeping_the_others(empty, outcome):
+    record = Benchmark(attempted=400, failed=0, empty=empty)
+    envelope = SimpleNamespace(evidence_id="id", primary=SimpleNamespace(tool="inference-perf"))
+    sides = Sides((Member(envelope, record),), ())
+    rule = Rule("benchmark.empty_fraction", "benchmark", True, False, 0.01, 1, 1)
+    assert find_kind("benchmark").judge(rule, sides, Settings(0.05, 60.0)).outcome == outcome
 
 
 # --- latency ----------------------------------------------------------------------------------------------------

@@ -211,6 +211,12 @@ def test_items_the_baseline_left_out_may_not_hide_a_loss(folder, left_out, expec
     assert record["reasons"] == (["truncated"] if expected == "unknown" else ["within_margin"])
 
 
+def test_a_loss_stays_one_whatever_was_left_out(folder):
+    folder.quality("baseline", [1.0] * 400, lines=lambda lines: lines.__delitem__(slice(385, None)))
+    folder.quality("candidate", [1.0] * 300 + [0.0] * 100)
+    assert judged(folder, "id: quality.basics, margin: 0.02")["outcome"] == "fail"
+
+
 # --- without items ----------------------------------------------------------------------------------------------
 
 
