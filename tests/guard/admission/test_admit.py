@@ -312,3 +312,17 @@ def test_a_hard_fail_stands_in_a_conflict(folder):
     folder.benchmark("candidate", folder.seconds(300, 1), name="calm")
     folder.benchmark("candidate", folder.seconds(300, 2), failed=90, name="wild")
     assert decided(folder).verdict == "reject"
+
+
+@pytest.mark.parametrize("edited", ["r7", "r8", "r9"])
+def test_what_was_set_aside_is_listed_by_reason_whatever_came_first(folder, new_folder, edited):
+    for revision, role in (("r7", "candidate"), ("r8", "candidate"), ("r9", "candidate")):
+        other = new_folder(candidate=revision)
+        other.root = folder.root
+        other.benchmark(role, other.seconds(150), name=revision)
+    for path in folder.root.glob(f"{edited}*.evidence.json"):
+        path.write_text(path.read_text().replace('"b1"', '"b2"'))
+    (reason,) = decided(folder).reasons
+    assert reason.endswith(
+        "no admissible candidate measurement; 2 set aside as binding_mismatch; 1 set aside as tampered"
+    )

@@ -118,6 +118,27 @@ def test_after_a_rollback_the_candidate_needs_a_new_measurement(folder, at, verd
         )
 
 
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "insufficient_evidence"),
+        ({"candidate": "sha256:" + "9" * 64}, "promote"),
+        ({"action": "hold"}, "promote"),
+        ({"decision_type": "override"}, "promote"),
+    ],
+)
+def test_so_does_one_whose_share_of_the_traffic_was_taken_back(folder, changes, verdict):
+    good(folder)
+    taken_back = {
+        "decision_type": "canary_step",
+        "action": "rollback",
+        "candidate": folder.candidate,
+        "decision_id": "sha256:" + "1" * 64,
+        "as_of": "2026-11-30T04:30:00Z",
+    }
+    assert decided(folder, history=[taken_back | changes]).verdict == verdict
+
+
 def test_a_measurement_that_began_with_the_rollback_is_new(folder):
     good(folder)
     assert decided(folder, history=[rolled_back(folder, "2026-11-30T04:00:00Z")]).verdict == "promote"

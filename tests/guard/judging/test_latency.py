@@ -247,3 +247,9 @@ def test_slower_is_worse_in_repeated_runs_too(factor, expected):
 
 def test_repeated_runs_against_broken_ones_are_no_ratio():
     assert outcome(judged(in_turn(1.0), in_turn(1.0, failed=60))) == ("unknown", "baseline_broken")
+
+
+@pytest.mark.parametrize(("least", "method"), [(20, "repeated_runs"), (19, "bootstrap_ratio")])
+def test_runs_are_repeats_when_each_of_them_has_enough(least, method):
+    short = [detailed(spread(n), name=f"b-{run}", place=("g", run, 3)) for run, n in ((1, 300), (2, least), (3, 300))]
+    assert judged(in_turn(1.0), short, compute=20).method == method

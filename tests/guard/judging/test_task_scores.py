@@ -7,7 +7,7 @@ import pytest
 from pulumi_infercrane.guard.evidence.records import Answer, Score
 from pulumi_infercrane.guard.judging import task_scores
 from pulumi_infercrane.guard.judging.rule import Member, Sides
-from pulumi_infercrane.guard.judging.task_scores import SCORE
+from pulumi_infercrane.guard.judging.task_scores import SCORE, Measure
 from pulumi_infercrane.guard.reasons import Problem
 
 
@@ -52,6 +52,13 @@ def test_items_are_there_when_both_sides_have_them():
 def test_passes_are_averaged_and_what_is_missing_counts_as_wrong():
     both = sides([member([1.0, 0.5]), member([0.0, 0.5])], member([1.0, 1.0, 1.0]))
     assert task_scores.pairs(both, SCORE) == [(1.0, 0.5), (1.0, 0.5), (1.0, 0.0)]
+
+
+def test_what_only_the_candidate_answered_stands_against_the_best_there_is():
+    both = sides(member([1.0, 0.5, 0.2]), member([1.0]))
+    assert task_scores.unpaired_at_worst(both, SCORE) == [(1.0, 0.5), (1.0, 0.2)]
+    cut = Measure(lambda answer: float(answer.cut), 1.0, higher_is_better=False, what="truncated share")
+    assert task_scores.unpaired_at_worst(both, cut) == [(0.0, 0.0), (0.0, 0.0)]
 
 
 # --- means ------------------------------------------------------------------------------------------------------
