@@ -21,7 +21,7 @@ def bad(where: str, text: str) -> Inadmissible:
 
 
 def field(mapping: Mapping[str, Any], name: str, kind: type[T], where: str) -> T:
-    """A required value of a JSON type.
+    """A required value of a JSON type. A text goes into records, which are UTF-8.
 
     Raises:
         Inadmissible: `bad_value`.
@@ -29,6 +29,8 @@ def field(mapping: Mapping[str, Any], name: str, kind: type[T], where: str) -> T
     value = mapping.get(name)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise bad(where, f"{name} is missing or not a {kind.__name__}")
+    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        raise bad(where, f"{name} has half a surrogate pair: it is no text")
     return value
 
 
