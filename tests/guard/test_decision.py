@@ -412,3 +412,8 @@ def test_a_policy_of_another_service_is_refused(folder):
 def test_a_time_without_utc_is_refused(folder, as_of):
     with pytest.raises(GuardError, match="as_of"):
         folder.both().decide(as_of=as_of)
+
+
+def test_what_is_settled_needs_nothing(folder):
+    rules = folder.both().decide().record["rules"]
+    assert all("needs" not in rule for rule in rules if rule["outcome"] in ("pass", "fail"))

@@ -15,6 +15,7 @@ from pulumi_infercrane.guard import (
 )
 from pulumi_infercrane.guard.decision import GUARD_VERSION
 from pulumi_infercrane.guard.verification import recompute
+from tests.guard.trust.conftest import entry, key_of, sign
 
 DIGEST = "sha256:" + "0" * 64
 AS_OF = "2026-11-30T05:00:00Z"
@@ -153,6 +154,42 @@ def test_a_kind_may_be_waived_for_a_first_revision_and_the_decision_ends_with_th
     named = waiver | {"rule": "reliability", "revision_digest": folder.candidate}
     decision = first(folder, f"{SOAKED}waivers: [{json.dumps(named)}]\n")
     assert (decision.verdict, decision.expires_at) == ("promote", "2026-12-01T00:00:00Z")
+
+
+def test_the_record_names_its_evidence_and_what_the_policy_added(folder):
+    folder.reliability(n=900)
+    waiver = {"reason": "cluster of one", "owner": "ann", "expires_at": "2026-12-01T00:00:00Z"}
+    named = waiver | {"rule": "reliability.crashes", "revision_digest": folder.candidate}
+    lowered = ALLOWED + "min_duration_s: 30\n"
+    record = first(folder, f"{lowered}waivers: [{json.dumps(named)}]\n").record
+    assert record["evidence_digest"] == load_evidence(folder.root).digest
+    assert [one["rule"] for one in record["waivers"]] == ["reliability.crashes"]
+    assert record["notes"] == list(load_policy(lowered).notes) != []
+    assert "signers" not in record
+
+
+def test_whose_signature_counted_is_in_the_record_of_a_first_revision(folder):
+    bench = key_of("bench")
+    sign(folder.benchmark("candidate"), bench)
+    trust = json.dumps({"keys": [entry(bench)]})
+    assert first(folder, f"{ALLOWED}trust: {trust}\n").record["signers"] == [bench.id]
+
+
+def test_only_earlier_decisions_on_this_revision_count(folder, new_folder):
+    other = new_folder(candidate="r9")
+    other.benchmark("candidate", failed=60)
+    folder.benchmark("candidate")
+    decision = first(folder, history=[first(other).record])
+    assert (decision.verdict, "history" in decision.record) == ("promote", False)
+
+
+def test_evidence_of_a_kind_about_another_revision_asks_for_none_of_it(folder):
+    folder.reliability("candidate")
+    other = folder.subjects["candidate"]
+    folder.subjects["candidate"] = folder.subjects["baseline"]
+    decision = first(folder)
+    assert other != folder.subjects["candidate"]
+    assert outcomes(decision)["reliability.crashes"] == "not_applicable bootstrap"
 
 
 def test_what_rejected_a_first_revision_may_not_disappear(folder):
