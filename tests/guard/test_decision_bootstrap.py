@@ -192,6 +192,14 @@ def test_evidence_of_a_kind_about_another_revision_asks_for_none_of_it(folder):
     assert outcomes(decision)["reliability.crashes"] == "not_applicable bootstrap"
 
 
+def test_a_file_that_is_no_envelope_is_listed_and_stops_nothing(folder):
+    folder.benchmark("candidate")
+    (folder.root / "broken.evidence.json").write_text("{")
+    decision = first(folder)
+    assert decision.verdict == "promote"
+    assert "not_json" in str(decision.record["evidence"])
+
+
 def test_what_rejected_a_first_revision_may_not_disappear(folder):
     path = folder.benchmark("candidate", failed=60)
     rejected = first(folder)
