@@ -20,7 +20,10 @@ def test_evidence_of_another_revision_does_not_count(folder, new_folder):
     assert decision.reasons == (
         "benchmark: no_evidence: no admissible candidate measurement; 1 set aside as binding_mismatch",
     )
-    assert entry(decision, "benchmark-candidate.benchmark.jsonl")["reasons"][0].startswith("binding_mismatch: measured")
+    measured, asked = (str(one.candidate)[:19] for one in (other, folder))
+    assert entry(decision, "benchmark-candidate.benchmark.jsonl")["reasons"] == [
+        f"binding_mismatch: measured candidate {measured}…, this decision is about {asked}…"
+    ]
 
 
 def test_evidence_of_the_baseline_is_not_evidence_of_the_candidate(folder):

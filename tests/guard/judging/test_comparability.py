@@ -159,3 +159,9 @@ def test_one_run_that_claims_a_cold_cache_is_held_to_it():
     assert problem(cold, run(hits=20, scenario={"cache": "cold"}))[0] == "cache_bias"
     assert problem([cold, run(hits=20)], run(hits=20)) is not None
     assert problem(run(hits=20), run(hits=20)) is None
+
+
+def test_a_run_weighs_what_it_answered():
+    few = [run(attempted=2, out_tokens=10.0), run(attempted=1, out_tokens=40.0)]
+    assert problem(few, run(attempted=3, out_tokens=20.0)) is None
+    assert problem(few, run(attempted=3, out_tokens=25.0)) is not None

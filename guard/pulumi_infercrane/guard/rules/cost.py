@@ -116,7 +116,7 @@ def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     if problem:
         return unknown(problem.code, problem.detail)
     finding = _against_baseline(rule, figure, sides, settings)
-    return replace(finding, evidence=ids(sides.all), notes=(*finding.notes, *_other_prices(sides)))
+    return replace(finding, evidence=ids(sides.all), notes=_other_prices(sides))
 
 
 def _incomparable(figure: _Figure, sides: Sides, settings: Settings) -> Problem | None:
