@@ -417,3 +417,20 @@ def test_a_time_without_utc_is_refused(folder, as_of):
 def test_what_is_settled_needs_nothing(folder):
     rules = folder.both().decide().record["rules"]
     assert all("needs" not in rule for rule in rules if rule["outcome"] in ("pass", "fail"))
+
+
+def test_a_rule_that_failed_must_be_answered_even_where_nobody_requires_its_kind(folder):
+    """Waiting until the evidence is too old is no answer."""
+    policy = folder.policy.replace("[benchmark, quality]", "[quality]") + "max_age: {quality: 30d}\n"
+    folder.both()
+    folder.benchmark("candidate", failed=90)
+    rejected = folder.decide(policy=policy)
+    later = {"policy": policy, "history": [rejected.record], "as_of": "2026-12-09T05:00:00Z"}
+    decision = folder.decide(**later)
+    assert (rejected.verdict, decision.verdict) == ("reject", "insufficient_evidence")
+    assert decision.record["first_reason"] == "benchmark: stale"
+    assert {rule["rule"]: rule["required"] for rule in decision.record["rules"]} == {
+        "benchmark.error_fraction": True,
+        "benchmark.ttft_p95": True,
+        "quality.basics": True,
+    }

@@ -210,6 +210,23 @@ def test_what_rejected_a_first_revision_may_not_disappear(folder):
     assert decision.record["history"] == [rejected.decision_id]
 
 
+def test_what_rejected_a_first_revision_is_not_forgotten_when_it_is_too_old(folder):
+    folder.benchmark("candidate", failed=60)
+    rejected = first(folder)
+    decision = first(folder, history=[rejected.record], as_of="2026-12-09T05:00:00Z")
+    assert (decision.verdict, decision.record["first_reason"]) == ("insufficient_evidence", "benchmark: stale")
+
+
+def test_what_would_reject_a_first_revision_is_not_spoilt_by_offering_it_for_another(folder):
+    folder.benchmark("candidate", failed=60, name="bad")
+    folder.write_raw("benchmark", "baseline", "copy", (folder.root / "bad.benchmark.jsonl").read_bytes())
+    decision = first(folder)
+    assert (decision.verdict, decision.record["first_reason"]) == (
+        "insufficient_evidence",
+        "benchmark: binding_conflict",
+    )
+
+
 def test_a_decision_on_evidence_about_a_first_revision_is_computed_again(folder):
     folder.reliability(n=900)
     decision = first(folder, SOAKED)

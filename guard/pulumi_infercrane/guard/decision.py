@@ -270,8 +270,8 @@ def _concerns(record: Mapping[str, Any], candidate: str) -> bool:
 
 
 def _judge(question: Question, admission: Admission, rules: Iterable[Rule], required: Collection[str]) -> list[Judged]:
-    settings = question.policy.settings
-    judged = [_judge_rule(question, admission, rule, rule.kind in required) for rule in rules]
+    settings, failed = question.policy.settings, _failed_before(question)
+    judged = [_judge_rule(question, admission, one, one.kind in required or one.id in failed) for one in rules]
     return waived(confirmed(judged, settings.alpha), question.policy.waivers, question.candidate, question.as_of)
 
 
@@ -281,6 +281,17 @@ def _judge_rule(question: Question, admission: Admission, rule: Rule, required: 
         return Judged(rule, unknown(block.code, block.detail, whole_kind=True), required)
     finding = find_kind(rule.kind).judge(rule, admission.sides(rule.kind), question.policy.settings)
     return Judged(rule, finding, required)
+
+
+def _failed_before(question: Question) -> set[str]:
+    """Rules that evidence about this candidate failed: an answer is asked for, even once that evidence is too old."""
+    return {
+        rule["rule"]
+        for record in question.history
+        if record["decision_type"] in ("promotion", "bootstrap") and record["candidate"] == question.candidate
+        for rule in record["rules"]
+        if rule["outcome"] == "fail"
+    }
 
 
 def _route(policy: Policy, verdict: Verdict, candidate: str, baseline: str) -> tuple[Action, Mapping[str, Any]]:
@@ -297,7 +308,9 @@ def _judge_first(question: Question, admission: Admission, required: set[str]) -
     """Rules with a limit, of kinds that are required of a first revision, were offered, or may not be judged."""
     required = required | admission.blocked.keys()
     offered = {piece.envelope.kind for piece in admission.pieces if piece.envelope and piece.bound}
-    rules = [rule for rule in question.policy.rules if not rule.relative and rule.kind in required | offered]
+    failed = _failed_before(question)
+    judged = [rule for rule in question.policy.rules if rule.kind in required | offered or rule.id in failed]
+    rules = [rule for rule in judged if not rule.relative]
     return _judge(question, admission, rules, required)
 
 

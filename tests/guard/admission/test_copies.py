@@ -138,3 +138,35 @@ def test_a_replay_of_one_revision_is_none_of_the_other(folder):
     policy = "schema: infercrane.policy/v1\nrequired_kinds: [replay]\nrules: [{id: replay.new_error_fraction}]\n"
     decision = folder.decide(policy=policy)
     assert (decision.verdict, reasons(decision)) == ("insufficient_evidence", [SHARED, SHARED])
+
+
+def without_failures(folder, name):
+    """The run of that name, written again with only its good requests: its times are the same."""
+    header, *lines = (folder.root / f"{name}.benchmark.jsonl").read_text().splitlines()
+    complete = [line for line in lines if json.loads(line)["outcome"] == "complete"]
+    head = json.dumps(json.loads(header) | {"planned": len(complete)})
+    return "\n".join([head, *complete]).encode(), len(complete)
+
+
+@pytest.mark.parametrize("name", ["again", "once more", "and again", "edited"])
+def test_a_copy_does_not_take_the_place_of_what_counted_before(folder, name):
+    """Whichever of the two comes first by its id."""
+    folder.benchmark("candidate", failed=60, name="run")
+    failed = decided(folder)
+    raw, planned = without_failures(folder, "run")
+    folder.write_raw("benchmark", "candidate", name, raw, planned=planned)
+    decision = decided(folder, history=[failed.record])
+    assert (decision.verdict, reasons(decision)) == ("reject", [COPIED])
+
+
+def test_a_bad_run_is_not_made_to_not_count_by_offering_it_for_another_revision(folder, new_folder):
+    """Good runs beside it are not judged as if it had never been."""
+    good(folder, name="good")
+    folder.benchmark("candidate", failed=60, name="bad")
+    failed = decided(folder)
+    other = new_folder(candidate="r9")
+    other.root = folder.root
+    other.write_raw("benchmark", "candidate", "copy", (folder.root / "bad.benchmark.jsonl").read_bytes())
+    decision = decided(folder, history=[failed.record])
+    assert (failed.verdict, decision.verdict) == ("reject", "insufficient_evidence")
+    assert decision.record["first_reason"] == "benchmark: binding_conflict"

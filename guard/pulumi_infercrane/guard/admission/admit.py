@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from pulumi_infercrane.guard.admission.binding import binding_problem
-from pulumi_infercrane.guard.admission.blocking import blocked_kinds
+from pulumi_infercrane.guard.admission.blocking import blocked_kinds, used_before
 from pulumi_infercrane.guard.admission.copies import once, without_shared
 from pulumi_infercrane.guard.admission.freshness import stale_problem
 from pulumi_infercrane.guard.admission.groups import (
@@ -64,10 +64,17 @@ class Admission:
 def admit(question: Question, evidence: EvidenceSet) -> Admission:
     """Pass every piece of evidence through the gates."""
     pieces = [_piece(question, item) for item in sorted(evidence.items, key=_order)]
-    pieces = once(without_shared(pieces))
+    pieces = once(_used_first(question, without_shared(pieces)))
     pieces = without_other_comparisons(without_incomplete_groups(pieces))
     pieces = without_superseded(pieces)
-    return Admission(tuple(pieces), blocked_kinds(question, pieces))
+    in_order = sorted(pieces, key=lambda piece: _order(piece.item))
+    return Admission(tuple(in_order), blocked_kinds(question, in_order))
+
+
+def _used_first(question: Question, pieces: Iterable[Piece]) -> list[Piece]:
+    """Of a measurement and its copies counts what counted before: a copy with other counts must not take its place."""
+    before = used_before(question.history)
+    return sorted(pieces, key=lambda piece: piece.item.evidence_id not in before)
 
 
 def _order(item: LoadedEvidence) -> tuple[str, str, str]:

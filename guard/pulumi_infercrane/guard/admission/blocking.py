@@ -1,30 +1,39 @@
-"""What keeps a whole kind from being judged: forged or withdrawn evidence, and a rollback since it was measured."""
+"""What keeps a whole kind from being judged: spoilt or withdrawn evidence, and a rollback since it was measured."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pulumi_infercrane.guard.admission.pieces import Piece, Question, members
-from pulumi_infercrane.guard.reasons import Problem
+from pulumi_infercrane.guard.reasons import Problem, gate_rank
 from pulumi_infercrane.guard.rules import known_kinds
 from pulumi_infercrane.guard.times import parse_time
 
-FORGED = ("tampered", "signature_invalid")
-"""Somebody changed this evidence: nothing is judged beside it, however good the rest is."""
+SPOILT = ("tampered", "signature_invalid", "binding_conflict")
+"""Somebody changed this evidence, or offers it for two revisions, too: nothing is judged beside it, however good the
+rest is, or a bad result could be made to not count."""
 STANDING = {"limit_exceeded", "hard_event"}
 """Reasons of a fail that one piece can bring about alone."""
 
 
 def blocked_kinds(question: Question, pieces: Sequence[Piece]) -> Mapping[str, Problem]:
     """By kind, why none of its rules can be judged, however good its pieces are."""
-    return _rolled_back(question, pieces) | _withdrawn(question, pieces) | _forged(pieces)
+    return _rolled_back(question, pieces) | _withdrawn(question, pieces) | _spoilt(pieces)
 
 
-def _forged(pieces: Sequence[Piece]) -> dict[str, Problem]:
-    return {
-        piece.envelope.kind: piece.problem
+def _spoilt(pieces: Sequence[Piece]) -> dict[str, Problem]:
+    """The earliest gate of each kind, the candidate's own before the baseline's."""
+    found = [
+        (gate_rank(piece.problem.code), piece.envelope.role, piece.envelope.kind, piece.problem)
         for piece in pieces
-        if piece.envelope and piece.bound and piece.problem and piece.problem.code in FORGED
-    }
+        if piece.envelope and piece.bound and piece.problem and piece.problem.code in SPOILT
+    ]
+    weightiest_last = sorted(found, key=lambda one: (one[0], one[1] == "baseline"), reverse=True)
+    return {kind: problem for _, _, kind, problem in weightiest_last}
+
+
+def used_before(history: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Ids of the evidence that earlier decisions used."""
+    return {entry["evidence_id"] for record in history for entry in record.get("evidence", ()) if entry["used"]}
 
 
 def _withdrawn(question: Question, pieces: Sequence[Piece]) -> dict[str, Problem]:
