@@ -220,6 +220,14 @@ def test_a_ledger_that_lost_the_last_decision_stops_everything_but_a_rollback(wo
     assert not world.preview(candidate=world.r2, rollback_to="previous", rollback_reason="slow").problems
 
 
+def test_nor_does_losing_the_ledger_let_serve_what_it_rejected(world: World) -> None:
+    bad = world.evidence.benchmark("baseline", failed=60, change=lambda envelope: envelope.update(role="candidate"))
+    assert world.up(revisions=(world.r1,)).fields["verdict"] == "reject"
+    world.ledger.path.unlink()
+    bad.unlink()
+    assert problem(world.preview(revisions=(world.r1,)))[0] == "ledger"
+
+
 def test_evidence_that_was_ahead_of_its_time_counts_when_the_time_has_come(world: World) -> None:
     world.serving_r1()
     world.evidence.both()

@@ -170,6 +170,39 @@ def test_a_last_step_that_was_killed_before_the_flip_is_made_good(steps: Steps) 
     assert (again.fields["activeRevision"], again.fields["previousRevision"]) == (steps.r2, steps.r1)
 
 
+def test_a_flip_that_was_killed_is_not_made_good_when_the_traffic_since_fails(steps: Steps) -> None:
+    steps.step(0)
+    steps.saw(5, 0, 10)
+    steps.step(10)
+    steps.saw(25, 10, 20)
+    killed(steps, 20, before_router=True)
+    steps.saw(25, 20, 30, failed=2000)
+    fields = steps.step(30)
+    assert (fields["verdict"], fields["activeRevision"], fields["weights"]) == ("reject", steps.r1, {})
+
+
+def test_a_promotion_that_was_killed_is_decided_anew_when_there_is_other_evidence(steps: Steps) -> None:
+    killed(steps, 0, before_router=True)
+    steps.evidence.benchmark("candidate", failed=90, name="worse")
+    assert (steps.step(1)["verdict"], steps.state["weights"]) == ("reject", {})
+
+
+def test_a_promotion_that_was_killed_is_decided_anew_under_another_policy(steps: Steps) -> None:
+    killed(steps, 0, before_router=True)
+    steps.policy = steps.policy.replace("[5, 25, 100]", "[1, 100]")
+    assert steps.step(1)["weights"] == steps.shares(1)
+
+
+@pytest.mark.parametrize("failed", [0, 400])
+def test_without_a_canary_in_the_policy_a_share_does_not_become_everything(steps: Steps, failed: int) -> None:
+    steps.step(0)
+    steps.saw(5, 0, 10, failed)
+    steps.policy = steps.policy.replace(CANARY, "")
+    fields = steps.step(10)
+    assert (fields["activeRevision"], fields["weights"]) == (steps.r1, {})
+    assert "no canary any more" in fields["reasons"][0]
+
+
 def test_a_share_whose_end_was_decided_is_taken_back_by_the_next_run(steps: Steps) -> None:
     steps.step(0)
     steps.saw(5, 0, 10, failed=400)

@@ -68,11 +68,27 @@ def compare(newest: Mapping[str, Any], declared: Declared, active: str, live: Sh
     return Standing("strayed", revision=declared.candidate, why=why)
 
 
-def make_good(old: Mapping[str, Any], decision: Decision) -> Outcome:
-    """What a run decided that was killed before it told the router."""
+def make_good(declared: Declared, policy: Policy, old: Mapping[str, Any], newest: Mapping[str, Any]) -> Outcome:
+    """What a run decided that was killed before it told the router, unless the traffic since then fails."""
+    since = _judge_since(declared, policy, old, newest)
+    if since and since.fields.get("verdict") == "reject":
+        return since
+    decision = Decision(newest)
     if decision.action == "flip":
         return decided(decision, active=decision.record["candidate"], previous=old["activeRevision"], new=False)
     return kept(decision, old, new=False)
+
+
+def _judge_since(
+    declared: Declared, policy: Policy, old: Mapping[str, Any], newest: Mapping[str, Any]
+) -> Outcome | None:
+    """The step in which a decision upwards still finds the route, from that decision on; None where there is none."""
+    weight = newest["expected_weights"].get(newest["candidate"], 0)
+    judged = policy.canary.steps[:-1] if policy.canary else ()
+    if newest["action"] not in ("advance", "flip") or weight not in judged:
+        return None
+    step = OpenStep(newest["candidate"], newest["baseline"], weight, newest["as_of"], newest)
+    return judge(declared, policy, old, step)
 
 
 def sharing(live: Share, active: str) -> str:

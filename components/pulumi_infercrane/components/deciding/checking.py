@@ -57,17 +57,17 @@ def _caught_up(declared: Declared, old: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         LedgerError: the ledger lacks the last decision; deciding without it would forget what was learned.
     """
-    if not old.get("activeRevision") or declared.rollback_to:
+    if old.get("activeRevision") and declared.rollback_to:
         return old
     recorded = {record["decision_id"]: record for record in declared.records()}
     last = old.get("decisionId", "")
     if last and last not in recorded:
         raise LedgerError(f"{declared.ledger} does not hold the last decision {last}: restore it from a copy")
-    served = recorded.get(old.get("servedDecision", ""))
-    overtaken = old.get("decisionTarget") != old["activeRevision"]
-    if not overtaken or served is None or served["candidate"] != old["activeRevision"]:
+    served, active = recorded.get(old.get("servedDecision", "")), old.get("activeRevision", "")
+    overtaken = old.get("decisionTarget", "") != active
+    if not overtaken or served is None or served["candidate"] != active:
         return old
-    fields = fields_of(Decision(served)) | {"decisionTarget": old["activeRevision"]}
+    fields = fields_of(Decision(served)) | {"decisionTarget": active}
     return {**old, **fields, "previousRevision": served.get("baseline", "")}
 
 
@@ -85,11 +85,21 @@ def _decide(declared: Declared, old: Mapping[str, Any]) -> Outcome:
         return canary.take_back(declared, old, found.revision, found.why)
     if declared.candidate in ("", active):
         return Outcome(nothing_to_decide(old))
-    if found.state == "pending":
-        return canary.make_good(old, Decision(found.decision))
-    if found.state == "running" and policy.canary:
+    if old.get("weights") and policy.canary is None:
+        return canary.take_back(declared, old, declared.candidate, "the policy has no canary any more")
+    if found.state == "pending" and _still_asked(declared, policy, found.decision):
+        return canary.make_good(declared, policy, old, found.decision)
+    if found.state == "running":
         return canary.judge(declared, policy, old, step_of(found.decision))
     return _judge(declared, policy, old)
+
+
+def _still_asked(declared: Declared, policy: Policy, decision: Mapping[str, Any]) -> bool:
+    """Whether a promotion is about the policy and the evidence that there are now; a step is about its traffic."""
+    if decision["decision_type"] != "promotion":
+        return True
+    evidence = load_evidence(declared.evidence_folder, declared.evidence)
+    return (decision["policy_digest"], decision["evidence_digest"]) == (policy.digest, evidence.digest)
 
 
 def _unsafe(declared: Declared, old: Mapping[str, Any]) -> tuple[Problem, ...]:
