@@ -3,6 +3,8 @@
 from dataclasses import replace
 from hashlib import sha256
 
+import pytest
+
 from pulumi_infercrane.guard import load_evidence
 from tests.guard.asking import decided, good, measured_together, runs, supersede
 
@@ -53,6 +55,20 @@ def test_groups_do_not_make_up_for_each_other(folder):
             "candidate", folder.seconds(300, ordinal), name=group, change=lambda e, run=run: e.update(run=run)
         )
     assert decided(folder).record["first_reason"] == "benchmark: truncated"
+
+
+@pytest.mark.parametrize("of", [1, 2])
+def test_a_bad_run_is_not_made_to_not_count_by_one_that_says_its_group_is_larger(folder, of):
+    for ordinal, size, failed in ((1, 1, 100), (2, of, 0)):
+        run = {"group": "g", "ordinal": ordinal, "of": size}
+        folder.benchmark(
+            "candidate",
+            folder.seconds(400, ordinal),
+            failed=failed,
+            name=f"run-{ordinal}",
+            change=lambda e, run=run: e.update(run=run),
+        )
+    assert decided(folder).record["first_reason"] == "benchmark.error_fraction: limit_exceeded"
 
 
 def test_a_file_that_was_tampered_with_stays_so_when_two_revisions_share_it(folder):

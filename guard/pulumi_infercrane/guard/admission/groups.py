@@ -4,27 +4,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pulumi_infercrane.guard.admission.pieces import Piece
-from pulumi_infercrane.guard.evidence.envelope import Envelope
+from pulumi_infercrane.guard.evidence.envelope import Envelope, Run
 from pulumi_infercrane.guard.reasons import Problem
+
+_Group = tuple[str, str, str, int]
+"""Kind, role, name and size."""
 
 
 def without_incomplete_groups(pieces: Sequence[Piece]) -> list[Piece]:
     """A group of repeats counts whole or not at all: the best three of five prove nothing."""
-    present: dict[tuple[str, str, str], set[int]] = {}
+    present: dict[_Group, set[int]] = {}
     for piece in pieces:
         if piece.used and piece.envelope and piece.envelope.run:
-            present.setdefault(_group(piece.envelope), set()).add(piece.envelope.run.ordinal)
+            present.setdefault(_group(piece.envelope, piece.envelope.run), set()).add(piece.envelope.run.ordinal)
     return [_complete_or_not(piece, present) for piece in pieces]
 
 
-def _group(envelope: Envelope) -> tuple[str, str, str]:
-    return envelope.kind, envelope.role, envelope.run.group if envelope.run else ""
+def _group(envelope: Envelope, run: Run) -> _Group:
+    """Of another size it is another group: a run that says so makes no complete group incomplete."""
+    return envelope.kind, envelope.role, run.group, run.of
 
 
-def _complete_or_not(piece: Piece, present: Mapping[tuple[str, str, str], set[int]]) -> Piece:
+def _complete_or_not(piece: Piece, present: Mapping[_Group, set[int]]) -> Piece:
     if not piece.used or piece.envelope is None or piece.envelope.run is None:
         return piece
-    found, of = len(present[_group(piece.envelope)]), piece.envelope.run.of
+    of, ordinals = piece.envelope.run.of, present[_group(piece.envelope, piece.envelope.run)]
+    found = sum(ordinal <= of for ordinal in ordinals)
     if found == of:
         return piece
     return replace(piece, problem=Problem("truncated", f"{found} of {of} runs of its group are present and admissible"))
