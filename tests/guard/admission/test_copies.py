@@ -72,6 +72,24 @@ def test_a_result_that_was_written_again_is_no_evidence_for_another_revision(fol
     assert (decision.verdict, reasons(decision)) == ("insufficient_evidence", [SHARED, SHARED])
 
 
+def test_a_result_that_was_written_again_in_another_unit_counts_once(folder):
+    """A time that was multiplied and divided is not always the same number again."""
+
+    def there_and_back(lines):
+        for line in lines:
+            line.update({name: line[name] / 1e3 * 1e3 for name in ("ttft_s", "e2e_s")})
+
+    times = folder.seconds(300)
+    assert any(time / 1e3 * 1e3 != time for time in times)
+    good(folder)
+    raw = (folder.root / "benchmark-candidate.benchmark.jsonl").read_text()
+    header, *lines = (json.loads(line) for line in raw.splitlines())
+    there_and_back(lines)
+    again = "\n".join(json.dumps(line) for line in [header, *lines])
+    folder.write_raw("benchmark", "candidate", "again", again.encode(), planned=300)
+    assert (decided(folder).record["rules"][0]["n"], reasons(decided(folder))) == ([300], [COPIED])
+
+
 def test_two_runs_are_two_runs(folder, summary_run):
     for seed in (1, 2):
         vllm(folder, "candidate", json.dumps(detailed(summary_run, seed)), f"run-{seed}")

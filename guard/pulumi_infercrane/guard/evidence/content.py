@@ -42,10 +42,15 @@ def _times(record: Record) -> Iterator[tuple[Iterable[float], ...]]:
 
 def _digest(kind: str, columns: Iterable[Iterable[float]]) -> str:
     """The same whatever the order within a column; empty when there are too few different times."""
-    ordered = [array("d", sorted([time for time in column if time == time])) for column in columns]
+    ordered = [array("d", sorted([_as_told(time) for time in column if time == time])) for column in columns]
     if sum(len(list(islice(groupby(column), FEWEST_TIMES))) for column in ordered) < FEWEST_TIMES:
         return ""
     content = hashlib.sha256(f"{kind} {[len(column) for column in ordered]}".encode())
     for column in ordered:
         content.update(column)
     return content.hexdigest()
+
+
+def _as_told(time: float) -> float:
+    """To twelve digits: the same time read from another unit is not always the same double."""
+    return float(f"{time:.12g}")
