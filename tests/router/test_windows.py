@@ -255,6 +255,18 @@ async def test_a_window_that_took_no_time_goes_on_when_it_is_closed(shared: Runn
     assert (await one(shared)).completed == 1
 
 
+async def test_a_clock_that_is_set_back_makes_no_windows_overlap(shared: Running) -> None:
+    """Overlapping windows would count requests twice: the guard does not judge them."""
+    (first,) = await close(shared)
+    windows = shared.parts.live.windows
+    now = windows._now
+    windows._now = lambda: now() - timedelta(hours=1)
+    await shared.weigh({R1: 25, R2: 75})
+    windows._now = now
+    (second,) = await close(shared)
+    assert (second.started, second.bindings[R2].weight) == (first.ended, 75)
+
+
 async def test_the_control_socket_gives_windows_and_lets_go_of_them(start_process, upstream: Upstream) -> None:
     process = start_process().wait_ready()
     async with process.client() as control:

@@ -10,7 +10,7 @@ Nothing is counted before the first canary step of a route, or before somebody a
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from pulumi_infercrane.router.clock import utc_now
@@ -84,6 +84,7 @@ class Windows:
     def __init__(self, book: TrafficBook, now: Callable[[], datetime] = utc_now) -> None:
         self._book = book
         self._now = now
+        self._latest = datetime.min.replace(tzinfo=UTC)
         self._open: dict[str, _Open] = {}
         self._closed: dict[tuple[str, str], Closed] = {}
         """By service and name, the oldest first."""
@@ -153,9 +154,10 @@ class Windows:
             self._forget_most()
 
     def _moment(self) -> datetime:
-        """Now, to the millisecond, as it is written."""
+        """Now, to the millisecond, as it is written; while a clock that was set back catches up, time stands still."""
         now = self._now()
-        return now.replace(microsecond=now.microsecond // 1000 * 1000)
+        self._latest = max(self._latest, now.replace(microsecond=now.microsecond // 1000 * 1000))
+        return self._latest
 
     def _forget_most(self) -> None:
         kept = sum(closed.opened.requests for closed in self._closed.values())
