@@ -2,7 +2,7 @@
 # What is downloaded or built is kept in $(CACHE), outside the checkout.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo clean-demo test unit bench simulate mutants probes lint engine runtimes browser fuzz
+.PHONY: help setup demo clean-demo test unit bench bench-router simulate mutants probes lint engine runtimes browser fuzz
 
 CACHE := $(or $(INFERCRANE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pulumi-infercrane)
 OWN_UV := $(CACHE)/uv/bin/uv
@@ -52,6 +52,9 @@ unit: setup ## run the fast tests only
 
 bench: setup engine ## measure the router, the provider process, the command line and the guard, as ratios
 	@$(RUN)python benchmarks/run.py
+
+bench-router: setup ## measure the router alone, beside nginx (about 6 minutes)
+	@$(RUN)python -m benchmarks.router
 
 simulate: setup ## judge drawn evidence whose truth is known (about 4 minutes); rewrites docs/simulation.md
 	@$(RUN)python -m benchmarks.simulate
