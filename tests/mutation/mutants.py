@@ -133,6 +133,8 @@ def _is_left_alone(node: ast.AST) -> bool:
     match node:
         case ast.Expr(value=ast.Constant()) | ast.JoinedStr() | ast.Import() | ast.ImportFrom():
             return True
+        case ast.Assign(targets=[ast.Name(id="__all__")]):  # for readers and `import *`
+            return True
         case ast.Subscript(value=ast.Name(id="Literal")) | ast.Call(func=ast.Name(id="cast")):
             return True
     return False

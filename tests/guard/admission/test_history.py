@@ -1,5 +1,7 @@
 """What earlier decisions ask of the evidence: nothing just disappears, and a rollback asks for a new measurement."""
 
+import json
+
 import pytest
 
 from pulumi_infercrane.guard import rollback
@@ -56,6 +58,17 @@ def test_superseded_evidence_that_broke_a_hard_limit_may_not(folder):
     supersede(folder, bad)
     bad.unlink()
     assert decided(folder, history=[rejected.record]).reasons[0].startswith("benchmark: evidence_withdrawn")
+
+
+def test_superseded_evidence_of_a_crash_may_not_disappear(folder):
+    crashed = folder.reliability(header={"crashes": 1}, name="crashed")
+    rejected = folder.decide(policy=EVENTS_TOO)
+    named = [{"evidence_id": json.loads(crashed.read_text())["evidence_id"], "reason": "new driver"}]
+    folder.reliability(name="again", change=lambda envelope: envelope.update(supersedes=named))
+    good(folder)
+    crashed.unlink()
+    reasons = folder.decide(policy=EVENTS_TOO, history=[rejected.record]).reasons
+    assert reasons[0].startswith("reliability: evidence_withdrawn")
 
 
 def test_superseded_evidence_that_broke_a_soft_limit_may_disappear(folder):

@@ -44,6 +44,7 @@ def test_the_figure_is_money_over_tokens(folder):
     # 2 USD/h · 120 s / 3600 s/h over 150 · 48 tokens
     assert record["estimate"] == pytest.approx(2 / 30 / 7200 * 1e6, rel=1e-8)
     assert outcome(record) == ("pass", "within_margin")
+    assert judged(folder, f"max_{PER_GOOD}, limit: 10")["estimate"] == pytest.approx(2 / 30 / 150, rel=1e-6)
 
 
 @pytest.mark.parametrize(("priced", "admissible"), [(1, False), (7, False), (12, False), (8, True), (16, True)])

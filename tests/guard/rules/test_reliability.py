@@ -66,9 +66,18 @@ def test_an_event_rejects_and_its_absence_passes(folder, event):
     assert outcome(judged(folder, event)) == ("fail", "hard_event")
 
 
-def test_an_event_is_told_with_its_time(folder):
-    folder.reliability(header={"oom_kills": 2})
-    assert judged(folder, "oom_kills")["detail"] == "2 out-of-memory kills in 1920 s, at most 0 allowed"
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ("oom_kills", "out-of-memory kills"),
+        ("crashes", "crashes"),
+        ("restarts", "restarts"),
+        ("ghost_replicas", "ghost replicas"),
+    ],
+)
+def test_an_event_is_told_with_its_time(folder, event, told):
+    folder.reliability(header={event: 2})
+    assert judged(folder, event)["detail"] == f"2 {told} in 1920 s, at most 0 allowed"
 
 
 def test_a_short_soak_shows_no_absence_but_an_event_all_the_same(folder):

@@ -217,7 +217,10 @@ def test_similarity_is_judged_only_where_it_was_measured(folder):
         both(folder, lambda index, value=value: {"similarity": value}, header={"similarity": "rouge-l"})
         assert judged(folder, "similarity")["outcome"] == expected
     both(folder, lambda index: {"similarity": 1.0} if index % 3 else {}, header={"similarity": "rouge-l"})
-    assert judged(folder, "similarity")["outcome"] == "fail"  # what was not compared is not similar
+    record = judged(folder, "similarity")
+    assert record["outcome"] == "fail"  # what was not compared is not similar
+    assert record["estimate"] == pytest.approx(-1 / 3, abs=0.01)
+    assert record["notes"]  # how many answers were equal to the letter
 
 
 @pytest.mark.parametrize("header", [{"workload_digest": "sha256:" + "1" * 64}, {"greedy": False}])
