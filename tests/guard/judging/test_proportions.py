@@ -15,8 +15,9 @@ def rule(bound=0.005, relative=True):
     return Rule("benchmark.error_fraction", "benchmark", True, relative, bound, min_pass=1, min_compute=1)
 
 
-def run(failed, attempted, name="run"):
-    return Member(SimpleNamespace(evidence_id=name), SimpleNamespace(failed=failed, attempted=attempted))
+def run(failed, attempted, name="run", **errors):
+    record = SimpleNamespace(failed=failed, attempted=attempted, errors=errors)
+    return Member(SimpleNamespace(evidence_id=name), record)
 
 
 def compared(baseline, candidate, bound=0.005):
@@ -73,6 +74,40 @@ def test_a_limit_of_zero_always_needs_one_more(n):
     finding = judge_counted(rule(0.0, relative=False), (0, n), 0.0, ALPHA)
     assert (finding.outcome, finding.code) == ("unknown", "insufficient_n")
     assert finding.detail.startswith(f"{n} of {n + 1} requests")
+
+
+def test_failed_requests_are_told_by_their_most_frequent_codes():
+    codes = {"503": 7, "timeout": 7, "429": 1, "502": 2, "cut": 9}
+    detail = shared(run(26, 150, **codes)).detail
+    assert detail.endswith("26 of 150 requests; by code: cut (9), 503 (7), timeout (7), others (3)")
+    assert shared(run(26, 150, **dict(reversed(codes.items())))).detail == detail
+    assert compared((0, 150), (26, 150)).detail.endswith("26 of 150 requests failed against 0 of 150")
+
+
+def test_codes_are_those_of_the_runs_that_were_counted():
+    pooled = shared(run(1, 2000, "a", cut=1), run(2, 2000, "b", cut=1, timeout=1))
+    assert pooled.detail.endswith("3 of 4000 requests; by code: cut (2), timeout (1)")
+    one = shared(run(40, 150, "bad", cut=40), run(1, 4000, "good", timeout=1))
+    assert one.detail.endswith("40 of 150 requests; by code: cut (40)")
+
+
+def test_a_code_stays_on_its_line_and_is_not_long():
+    hostile = "\n\ud800" + "x" * 1000
+    detail = shared(run(40, 150, **{hostile: 40})).detail
+    assert detail.endswith("; by code: \\n\\ud800" + "x" * 31 + "… (40)")
+
+
+def test_a_difference_is_told_by_the_codes_of_the_candidate():
+    sides = Sides((run(40, 150, "c", cut=40),), (run(1, 150, "b", timeout=1),))
+    assert judge_difference(rule(), sides, ALPHA).detail.endswith("failed against 1 of 150; by code: cut (40)")
+
+
+def test_requests_that_are_bad_in_another_way_have_no_codes():
+    def empties(member):
+        return 30, member.record.attempted
+
+    judged = judge_share(rule(0.01, relative=False), [run(40, 150, cut=40)], empties, 0.01, ALPHA)
+    assert judged.detail.endswith(", 30 of 150 requests")
 
 
 # --- against the baseline ---------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Judging shares of requests: of the candidate alone, and against the baseline."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -21,10 +22,15 @@ from pulumi_infercrane.guard.judging.rule import (
     rounded_interval,
     scaled,
 )
+from pulumi_infercrane.guard.printable import clipped, one_line
 
 Count = tuple[int, int]
 """Bad and attempted requests."""
 Counting = Callable[[Member], Count]
+
+CODES_NAMED = 3
+"""Codes of failed requests that a finding names; the rest is one number."""
+LONGEST_CODE = 40
 
 
 def failures(member: Member) -> Count:
@@ -50,10 +56,11 @@ def judge_share(
 
     A run that fails by itself stands, pooled or not. So does a superseded one; it counts for nothing else.
     """
+    groups = [members, *([member] for member in members)]
+    findings = [_judge_pooled(rule, group, counting, limit, alpha) for group in groups]
+    replaced = [_judge_pooled(rule, [one], counting, limit, alpha) for one in superseded]
+    finding = first_fail([*findings, *(replace(one, notes=(SUPERSEDED,)) for one in replaced)])
     counts = [counting(member) for member in members]
-    findings = [judge_counted(rule, one, limit, alpha) for one in (count(members, counting), *counts)]
-    replaced = [replace(judge_counted(rule, counting(one), limit, alpha), notes=(SUPERSEDED,)) for one in superseded]
-    finding = first_fail([*findings, *replaced])
     if finding.outcome != "fail" and disagree([statistics.proportion(k, n, alpha) for k, n in counts]):
         finding = in_conflict(finding)
     return replace(finding, evidence=ids([*members, *superseded]))
@@ -72,13 +79,32 @@ def judge_difference(rule: Rule, sides: Sides, alpha: float) -> Finding:
         limit=rule.bound,
         outcome=at_most(interval, rule.bound),
         what="difference",
-        counts=f"{kc} of {nc} requests failed against {kb} of {nb}",
+        counts=f"{kc} of {nc} requests failed against {kb} of {nb}{_by_code(sides.candidate)}",
         p=statistics.normal_tail((difference.estimate - rule.bound) / difference.se),
         enough=math.ceil(z * z * (1 - rule.bound) / rule.bound) if rule.bound else n + 1,
         total=n * scaled(z * difference.se, interval.estimate - rule.bound),
         unit="requests on each side",
     )
     return replace(conclude(rule, measured), evidence=ids(sides.all))
+
+
+def _judge_pooled(rule: Rule, members: Sequence[Member], counting: Counting, limit: float, alpha: float) -> Finding:
+    """Requests that failed are told with how: a check of the client's own looks like a broken server otherwise."""
+    finding = judge_counted(rule, count(members, counting), limit, alpha)
+    return replace(finding, detail=finding.detail + _by_code(members)) if counting is failures else finding
+
+
+def _by_code(members: Sequence[Member]) -> str:
+    """`; by code: 503 (40), timeout (3)`: the most frequent codes of failed requests; empty without any."""
+    codes = Counter[str]()
+    for member in members:
+        codes.update(member.record.errors)
+    most = sorted(codes.items(), key=lambda item: (-item[1], item[0]))[:CODES_NAMED]
+    words = [f"{clipped(one_line(code), LONGEST_CODE)} ({times})" for code, times in most]
+    others = codes.total() - sum(times for _, times in most)
+    if others:
+        words.append(f"others ({others})")
+    return f"; by code: {', '.join(words)}" if words else ""
 
 
 def judge_counted(rule: Rule, counted: Count, limit: float, alpha: float, unit: str = "requests") -> Finding:

@@ -24,6 +24,7 @@ def test_49_of_150_errors_are_rejected_with_their_code(folder):
     assert found.verdict == "reject"
     outcome, _, lo, hi, _ = judged(found, "benchmark.error_fraction")
     assert (outcome, round(lo, 4), round(hi, 4)) == ("fail", 0.2634, 0.3952)
+    assert found.record["rules"][0]["detail"].endswith("49 of 150 requests; by code: -100 (49)")
 
 
 def test_no_error_of_150_is_not_enough(folder):
