@@ -80,7 +80,8 @@ def _probes() -> str:
 
 def _changes() -> str:
     """What each class of change needs."""
-    rows = [(name, ", ".join(f"`{one}`" for one in FIELDS[name]), ", ".join(NEEDS[name])) for name in FIELDS]
+    fields = {name: ", ".join(f"`{one}`" for one in members) for name, members in FIELDS.items()}
+    rows = [(name, fields[name] or "none yet", ", ".join(NEEDS[name])) for name in FIELDS]
     return _table(("change", "fields of the subject", "kinds"), rows)
 
 

@@ -164,7 +164,7 @@ rules:
         ({"engine": {"name": "sglang", "version": "0.5", "args_digest": DIGEST}}, ["engine"], ["runtime"], "bqr"),
         ({"quantization": "q4"}, ["quantization"], ["model"], "bqrp"),
         ({"region": "eu"}, ["region"], ["accelerator"], "bcqr"),
-        ({"parallelism": {"tp": 2, "pp": 1, "dp": 1, "ep": 1}}, ["parallelism"], ["scale"], "cr"),
+        ({"parallelism": {"tp": 2, "pp": 1, "dp": 1, "ep": 1}}, ["parallelism"], ["runtime"], "bqr"),
         ({"region": "eu", "quantization": "q4"}, ["quantization", "region"], ["model", "accelerator"], "bcqrp"),
     ],
 )

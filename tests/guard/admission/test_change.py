@@ -46,12 +46,19 @@ def test_several_changes_need_the_union_and_an_unknown_one_everything():
         ({"accelerator": {"vendor": "nvidia", "sku": "H100", "count": 1}}, "accelerator"),
         ({"provider": "aws"}, "accelerator"),
         ({"region": "eu-1"}, "accelerator"),
-        ({"parallelism": {"tp": 2, "pp": 1, "dp": 1, "ep": 1}}, "scale"),
+        ({"parallelism": {"tp": 2, "pp": 1, "dp": 1, "ep": 1}}, "runtime"),
+        ({"parallelism": {"tp": 1, "pp": 1, "dp": 2, "ep": 1}}, "runtime"),
     ],
 )
 def test_each_field_makes_its_class_of_change(subject_of, change, expected):
     before, after = (Subject(**subject_of("r1", **some)) for some in ({}, change))
     assert classes_of(changed_fields(before, after)) == (expected,)
+
+
+def test_no_field_of_a_revision_is_its_scale_alone():
+    """Ranks within one engine change its latency and its answers, other than more replicas of it."""
+    assert FIELDS["scale"] == ()
+    assert classes_of(Subject.model_fields) == ("model", "runtime", "accelerator")
 
 
 def test_where_a_revision_stands_is_no_change_of_it(subject_of):

@@ -9,11 +9,11 @@ IDENTITY = ("revision_digest", "stack", "environment")
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "model": ("model", "quantization", "tokenizer_digest", "chat_template_sha"),
-    "runtime": ("engine", "runtime"),
+    "runtime": ("engine", "runtime", "parallelism"),
     "accelerator": ("accelerator", "provider", "region"),
-    "scale": ("parallelism",),
+    "scale": (),
 }
-"""Fields of a subject by the class of change they make."""
+"""Fields of a subject by the class of change they make. How many replicas there are is no part of a revision yet."""
 
 NEEDS: Mapping[str, tuple[str, ...]] = {
     "model": ("benchmark", "quality", "reliability", "replay"),
