@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulumi_infercrane.guard import load_evidence
+from pulumi_infercrane.guard.evidence.envelope import parse_envelope
+from pulumi_infercrane.guard.evidence.readers import infercrane
 from pulumi_infercrane.guard.evidence.records import Answer, Replayed
+from pulumi_infercrane.guard.reasons import Inadmissible
+from tests.guard.evidence.readers.test_bad_files import BYTES, TEXT
 
 
 def read(folder):
@@ -278,6 +282,78 @@ def test_patch_releases_of_a_known_tool_are_read(folder):
 def test_a_kind_we_do_not_write_is_refused(folder):
     folder.write_raw("vibes", "candidate", "x", json.dumps({"schema": "infercrane.vibes/v1"}).encode())
     assert str(read(folder).problem) == "tool_unknown: infercrane writes no evidence of kind 'vibes'"
+
+
+# --- broken, foreign or hostile bytes ---------------------------------------------------------------------------
+
+KINDS = ("benchmark", "cost", "quality", "reliability", "replay")
+by_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(scope="module")
+def outcome(new_folder):
+    """`outcome(kind, change)`: what reading the changed lines of a good file gives, or the code of the refusal."""
+    folder = new_folder().every_kind()
+    documents = (json.loads(path.read_bytes()) for path in folder.root.glob("*-candidate.evidence.json"))
+    envelopes = {one.kind: one for one, _ in map(parse_envelope, documents)}
+    files = {kind: (folder.root / one.primary.path).read_bytes() for kind, one in envelopes.items()}
+
+    def of(kind, change):
+        raw = change(files[kind])
+        try:
+            return infercrane.read({"primary": raw}, envelopes[kind])
+        except Inadmissible as error:
+            return error.problem.code
+
+    return of
+
+
+def in_last_line(change):
+    """A change of a whole file, made to its last line alone."""
+
+    def of(raw):
+        head, line = raw.rstrip().rsplit(b"\n", 1)
+        return head + b"\n" + change(line)
+
+    return of
+
+
+@by_kind
+def test_an_unchanged_file_is_read(outcome, kind):
+    assert type(outcome(kind, lambda raw: raw)).__name__.lower() == kind
+
+
+@by_kind
+@pytest.mark.parametrize("change", BYTES)
+def test_what_is_not_a_file_of_ours_is_refused(outcome, kind, change):
+    assert isinstance(outcome(kind, BYTES[change]), str)
+
+
+@by_kind
+@pytest.mark.parametrize("change", sorted(BYTES.keys() - {"empty", "blank", "object"}))
+def test_what_is_not_a_line_of_ours_is_refused(outcome, kind, change):
+    assert isinstance(outcome(kind, in_last_line(BYTES[change])), str)
+
+
+def with_a_number(line):
+    return line.replace(b"{", b'{"extra": 0.5, ', 1)
+
+
+@by_kind
+@pytest.mark.parametrize("change", TEXT)
+@pytest.mark.parametrize("where", [lambda change: change, in_last_line], ids=["header", "line"])
+def test_lines_that_parsers_disagree_about_are_refused(outcome, kind, change, where):
+    assert not isinstance(outcome(kind, where(with_a_number)), str)
+    assert isinstance(outcome(kind, where(lambda text: TEXT[change](with_a_number(text)))), str)
+
+
+@by_kind
+def test_an_id_that_occurs_twice_is_refused(outcome, kind):
+    def twice(raw):
+        *lines, before, _ = raw.splitlines()
+        return b"\n".join([*lines, before, before])
+
+    assert outcome(kind, twice) == "counters_disagree"
 
 
 anything = st.one_of(
