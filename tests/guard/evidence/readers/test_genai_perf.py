@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.guard.evidence.readers.offering import decision
+
 TOOL = ("genai-perf", "0.0.16")
 NAME = "profile_export_genai_perf.json"
 
@@ -17,6 +19,17 @@ def test_failures_are_unknown_without_planned_requests(read):
     record = read(*TOOL, primary=NAME).record
     assert (record.attempted, record.failed) == (None, None)
     assert read(*TOOL, {"planned": 68}, primary=NAME).problem.code == "counters_disagree"
+
+
+def test_a_run_that_failed_throughout_is_known_as_such_by_its_plan(read, document, folder):
+    """It answered nothing, so nothing has a latency."""
+    blocks = ("request_latency", "time_to_first_token", "time_to_second_token", "inter_token_latency")
+    nothing = {"request_count": {"unit": "count", "avg": 0}, "request_throughput": {"unit": "requests/sec", "avg": 0}}
+    failed = document("genai-perf", NAME, **{block: {"unit": "ms"} for block in blocks}, **nothing)
+    record = read(*TOOL, {"planned": 80}, primary=failed).record
+    assert (record.attempted, record.failed) == (80, 80)
+    assert not any(latency.times_s for latency in record.latencies.values())
+    assert decision(folder, "id: benchmark.error_fraction, limit: 0.9").verdict == "reject"
 
 
 @pytest.mark.parametrize(

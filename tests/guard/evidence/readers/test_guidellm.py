@@ -7,6 +7,7 @@ import pytest
 
 from pulumi_infercrane.guard.evidence.readers.guidellm import stated
 from pulumi_infercrane.guard.evidence.reading.stated import Stated
+from tests.guard.evidence.readers.offering import decision
 
 VERSIONS = ["0.5.4", "0.6.1", "0.8.1"]
 
@@ -41,6 +42,17 @@ def test_g2_requests_generated_ahead_were_never_sent(read, report, version, made
     assert read("guidellm", version, primary=found).record.attempted in (96, 97)
     benchmark["requests"]["successful"].pop()
     assert read("guidellm", version, primary=found).problem.code == "counters_disagree"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_run_that_failed_throughout_is_rejected(read, report, folder, version):
+    found, benchmark = report(version)
+    totals, kept = benchmark["metrics"]["request_totals"], benchmark["requests"]
+    totals |= {"successful": 0, "incomplete": 0, "errored": totals["total"]}
+    benchmark["requests"] = {"successful": [], "incomplete": [], "errored": [kept["errored"][0]] * totals["total"]}
+    record = read("guidellm", version, primary=found).record
+    assert (record.failed, record.errors, record.latencies) == (record.attempted, {"503": record.attempted}, {})
+    assert decision(folder, "id: benchmark.error_fraction, limit: 0.9").verdict == "reject"
 
 
 def test_g3_an_incomplete_request_nobody_counted_and_a_rate_one_request_off(read, report):

@@ -150,6 +150,15 @@ def test_a_sample_without_a_score_or_with_an_error_failed(read, edit):
     assert (answer.score, answer.ok) == (0.0, False)
 
 
+def test_a_run_that_failed_throughout_has_no_answer_that_counts(read):
+    def failed(log):
+        for sample in log["samples"]:
+            sample.update(error={"message": "connection refused"}, output={"choices": []})
+
+    answers = read(failed).record.answers.values()
+    assert {(answer.score, answer.ok, answer.empty) for answer in answers} == {(0.0, False, True)}
+
+
 def test_of_several_scorers_one_must_be_selected(read):
     def another(log):
         log["results"]["scores"].append(log["results"]["scores"][0] | {"name": "judge"})

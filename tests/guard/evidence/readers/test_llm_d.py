@@ -43,6 +43,12 @@ def test_14_of_96_failures_are_rejected(folder):
     assert judged(found, "benchmark.error_fraction")[0] == "fail"
 
 
+def test_a_run_that_failed_throughout_is_rejected(folder):
+    record = read(folder, edited(("failures: 14", "failures: 96"))).record
+    assert (record.attempted, record.failed, record.latencies) == (96, 96, {})
+    assert decision(folder, "id: benchmark.error_fraction, limit: 0.9").verdict == "reject"
+
+
 def test_milliseconds_are_read_by_their_unit(folder):
     block = "units: s\n          mean: 0.053315007573168836\n"
     record = read(folder, edited((block, "units: ms\n          mean: 53.315007573168836\n"))).record

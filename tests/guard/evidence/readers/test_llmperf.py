@@ -27,6 +27,16 @@ def test_49_of_150_errors_are_rejected_with_their_code(folder):
     assert found.record["rules"][0]["detail"].endswith("49 of 150 requests; by code: -100 (49)")
 
 
+def test_a_run_that_failed_throughout_is_rejected(folder):
+    def failed(document):
+        document.update(results_number_errors=150, results_error_code_frequency="{503: 150}")
+
+    record = read(folder, changed("llmperf", BEDROCK, failed)).record
+    assert (record.attempted, record.failed, record.errors, record.latencies) == (150, 150, {"503": 150}, {})
+    found = decision(folder, "id: benchmark.error_fraction, limit: 0.9", as_of=AS_OF)
+    assert found.verdict == "reject"
+
+
 def test_no_error_of_150_is_not_enough(folder):
     window = {"started_at": "2023-12-21T05:20:00Z", "ended_at": "2023-12-21T05:23:00Z"}
     read(folder, ANYSCALE, window)

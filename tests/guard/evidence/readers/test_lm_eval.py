@@ -100,6 +100,20 @@ def test_h4_a_limited_run_knows_what_was_planned(files, loaded):
     assert (record.attempted, record.planned) == (1, 60)
 
 
+def test_a_run_that_answered_nothing_throughout_scores_nothing(gen):
+    """The tool has no word for a failed request: what it got is an empty answer."""
+
+    def nothing(lines):
+        for line in lines:
+            line.update(resps=[[""]], filtered_resps=["[invalid]"], exact_match=0.0)
+
+    def in_sum(results):
+        results["results"]["guard_gen"].update({"exact_match,strict": 0.0, "exact_match_stderr,strict": 0.0})
+
+    answers = gen(lines=nothing, edit=in_sum).record.answers.values()
+    assert {(answer.score, answer.empty) for answer in answers} == {(0.0, True)}
+
+
 def test_h5_what_no_filter_could_use_is_empty(gen, files, loaded):
     assert sum(answer.empty for answer in gen().record.answers.values()) == 17
     base = loaded(TOOL, VERSION, files("base", "base_samples_gen.jsonl"), select=GEN).record
