@@ -188,6 +188,17 @@ def test_without_a_kind_or_a_side_there_is_no_promotion_that_was_none_before(scr
 
 
 @EXAMPLES
+@given(situation=situations, gone=st.sets(st.integers(0, 8)))
+def test_every_unknown_says_what_would_settle_it(scratch, situation, gone):
+    with scratch() as folder:
+        fill(folder, situation)
+        whole = load_evidence(folder.root)
+        part = EvidenceSet(tuple(item for index, item in enumerate(whole.items) if index not in gone))
+        rules = folder.decide(evidence=part).record["rules"]
+    assert [rule["rule"] for rule in rules if rule["outcome"] == "unknown" and not rule.get("needs")] == []
+
+
+@EXAMPLES
 @given(ordinal=st.integers(1, 3), kind=st.sampled_from(KINDS))
 def test_without_one_member_of_a_group_nothing_of_the_kind_is_known(scratch, ordinal, kind):
     with scratch() as folder:

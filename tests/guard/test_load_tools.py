@@ -5,8 +5,13 @@ truncated. The last tests drive one complete decision for every tool.
 """
 
 import json
+import math
 
 import pytest
+
+from pulumi_infercrane.guard import load_evidence
+from pulumi_infercrane.guard.judging.latency import Quantile, adjusted_quantile
+from pulumi_infercrane.guard.judging.rule import Member
 
 HEAD = "schema: infercrane.policy/v1\nrequired_kinds: [benchmark]\n"
 ANY_LENGTH = HEAD + "min_duration_s: 0\n"
@@ -67,6 +72,16 @@ def test_case_3_the_percentile_of_the_one_answer_is_no_pass(case, judged):
     case(VLLM, "19of20_failed.json")
     case(VLLM, "ok.json", role="baseline")
     assert judged("ttft_p99")["outcome"] != "pass"
+
+
+@pytest.mark.parametrize("q", [0.95, 0.99])
+def test_case_4_the_tail_of_all_requests_is_infinite(case, folder, q):
+    """A tenth failed: the p95 over the answers is that of no tail."""
+    case(VLLM, "fail10pct.json")
+    (item,) = load_evidence(folder.root).items
+    spec = Quantile("ttft_s", q, 0.15, hard=True, min_pass=1)
+    assert math.isfinite(item.record.latencies["ttft_s"].quantiles[q])
+    assert adjusted_quantile(Member(item.envelope, item.record), spec) == math.inf
 
 
 def test_case_5_says_how_many_more_are_needed(case, judged):

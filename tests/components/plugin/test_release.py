@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from pulumi_infercrane.components.deciding import checking
 from pulumi_infercrane.components.plugin.resource import (
     CreateRequest,
     DeleteRequest,
@@ -21,7 +22,7 @@ from pulumi_infercrane.components.plugin.resources.release import Release
 from pulumi_infercrane.components.plugin.resources.route import Route
 from pulumi_infercrane.components.plugin.wire import UNKNOWN, Secret
 from pulumi_infercrane.guard import Ledger
-from pulumi_infercrane.router.control import ControlClient, Flip
+from pulumi_infercrane.router.control import ControlClient, Flip, LiveService
 from tests.components.plugin.releasing import URN, Run, route_inputs
 from tests.components.plugin.releasing import router as router
 from tests.components.plugin.releasing import run as run
@@ -104,6 +105,30 @@ async def test_an_expired_decision_does_not_move_the_route(run: Run) -> None:
     with pytest.raises(Failure, match="expired at 2020"):
         await run.update(inputs | {"expiresAt": "2020-01-01T00:00:00Z"})
     assert await run.served() == run.evidence.baseline
+
+
+async def standing(run: Run) -> tuple[LiveService, bytes]:
+    """The route and the ledger as they are."""
+    async with ControlClient(run.control) as client:
+        return await client.get("chat"), (run.folder / "ledger.jsonl").read_bytes()
+
+
+async def test_a_defect_while_deciding_touches_neither_route_nor_ledger(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run.create()
+    run.evidence.both()
+    before = await standing(run)
+
+    def defect(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a rule divides by zero")
+
+    with monkeypatch.context() as broken, pytest.raises(ZeroDivisionError):
+        broken.setattr(checking, "decide", defect)
+        await run.check(candidate=run.evidence.candidate)
+    assert await standing(run) == before
+    await run.update(await run.check(candidate=run.evidence.candidate))
+    assert await run.served() == run.evidence.candidate
 
 
 async def test_a_route_moved_meanwhile_is_not_overwritten(run: Run) -> None:

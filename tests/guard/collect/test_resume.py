@@ -248,6 +248,32 @@ async def test_quality_is_resumable_too(tmp_path: Path, scripted: StartScripted)
     assert [list(record.answers) for record in records] == [[f"q{number}" for number in range(8)]] * 2
 
 
+async def test_cost_is_resumable_too(tmp_path: Path, scripted: StartScripted) -> None:
+    """What a side is charged for is the time of all its blocks, of the first run and of the second."""
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(
+        "schema: infercrane.prices/v1\ncurrency: EUR\ndate: 2026-11-30\nsource: list\n"
+        "prices:\n  - {provider: local, accelerator: host, per_gpu_hour: 3.6}\n"
+    )
+    collector = find("cost")
+    plan = collector.plan({"prices": prices, "requests": 8, "concurrency": 1, "warmup": 0})
+    slow = await scripted(script=lambda number, body: [0.02, *good()])
+    sides = target_of("r2", slow.url), target_of("r1", (await scripted()).url)
+    running: list[asyncio.Task[Any]] = []
+    stop = lambda label, done, total: running[0].cancel() if done == 11 else None  # noqa: E731
+    go = collector.collect
+    running.append(asyncio.create_task(go(*sides, out=tmp_path / "out", plan=plan, progress=stop)))
+    with pytest.raises(asyncio.CancelledError):
+        await running[0]
+    assert [path.name for path in (tmp_path / "out").rglob("*.*")] == ["cost.partial.jsonl"]
+    asked = len(slow.prompts)
+    await go(*sides, out=tmp_path / "out", plan=plan, progress=lambda label, done, total: None)
+    assert len(slow.prompts) == asked + 4
+    records = [item.record for item in load_evidence(tmp_path / "out").items]
+    assert [(record.requests, record.good_requests) for record in records] == [(8, 8)] * 2
+    assert max(record.duration_s for record in records) >= 8 * 0.02
+
+
 @pytest.fixture(autouse=True)
 def _notices(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)

@@ -20,17 +20,26 @@ def on_gpus(folder, subject_of):
     return folder
 
 
-def spend(folder, role, revision, gpu_cost, tokens=45_000):
+def steady(role, tokens=45_000):
+    """A counter that grows by so many tokens in two minutes."""
+    series = counter(int(role == "candidate"))
+    series["values"] = [[time, str(tokens * index // 4)] for index, (time, _) in enumerate(series["values"])]
+    return series
+
+
+def counter(index):
+    """One replica's counter, as Prometheus answered."""
+    return sample("prometheus", "generation_tokens.json")["data"]["result"][index]
+
+
+def spend(folder, role, revision, gpu_cost, series):
     """Two minutes of an allocation, with the counter of its tokens over the same time."""
+    counters = {"status": "success", "data": {"resultType": "matrix", "result": [series]}}
 
     def priced(document):
         total = round(gpu_cost + 0.002, 5)
         document["data"][0][f"chat-{revision}"].update(gpuCost=gpu_cost, totalCost=total)
 
-    counters = sample("prometheus", "generation_tokens.json")
-    series = counters["data"]["result"][role == "candidate"]
-    series["values"] = [[time, str(tokens * index // 4)] for index, (time, _) in enumerate(series["values"])]
-    counters["data"]["result"] = [series]
     offer(
         folder,
         "opencost",
@@ -47,9 +56,36 @@ def spend(folder, role, revision, gpu_cost, tokens=45_000):
     ("gpu_cost", "verdict"), [(0.0505, "promote"), (0.054, "insufficient_evidence"), (0.07, "reject")]
 )
 def test_what_a_million_tokens_cost_decides(on_gpus, gpu_cost, verdict):
-    spend(on_gpus, "baseline", "r41", 0.05)
-    spend(on_gpus, "candidate", "r42", gpu_cost)
+    spend(on_gpus, "baseline", "r41", 0.05, steady("baseline"))
+    spend(on_gpus, "candidate", "r42", gpu_cost, steady("candidate"))
     assert decision(on_gpus, COST, kind="cost").verdict == verdict
+
+
+@pytest.mark.parametrize(("gpu_cost", "verdict"), [(0.09, "promote"), (0.14, "reject")])
+def test_counters_as_prometheus_answered_them_decide(on_gpus, gpu_cost, verdict):
+    """65,000 tokens over a restart for 0.05 USD, and 120,000 for about twice as much."""
+    spend(on_gpus, "baseline", "r41", 0.05, counter(2))
+    spend(on_gpus, "candidate", "r42", gpu_cost, counter(1))
+    found = decision(on_gpus, COST, kind="cost")
+    assert found.verdict == verdict
+    (rule,) = found.record["rules"]
+    ratio = (gpu_cost + 0.002) / 120_000 / (0.052 / 65_000)
+    assert rule["estimate"] == pytest.approx(ratio, rel=1e-4)
+
+
+def test_a_revision_without_traffic_has_no_price_per_token(on_gpus):
+    spend(on_gpus, "baseline", "r41", 0.05, counter(0))
+    spend(on_gpus, "candidate", "r42", 0.05, counter(1))
+    assert decision(on_gpus, COST, kind="cost").verdict == "insufficient_evidence"
+
+
+def test_tokens_without_money_decide_nothing(on_gpus):
+    for role, series in (("baseline", 2), ("candidate", 1)):
+        pod = counter(series)["metric"]["pod"]
+        one = {"status": "success", "data": {"resultType": "matrix", "result": [counter(series)]}}
+        offer(on_gpus, "prometheus", "cost", {"primary": json.dumps(one).encode()}, role=role, select={"pod": pod})
+    found = decision(on_gpus, COST, kind="cost")
+    assert judged(found, "cost.per_million_output_tokens")[:2] == ("unknown", ["cost_incomplete"])
 
 
 def test_money_without_tokens_decides_nothing(on_gpus):
