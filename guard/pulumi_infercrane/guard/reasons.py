@@ -41,14 +41,12 @@ GATES: dict[str, tuple[str, ...]] = {
     ),
     "aggregate": (
         "waived",
-        "waiver_invalid",
         "not_applicable",
         "bootstrap",
         "superseded",
         "duplicate",
         "expired",
         "active_changed",
-        "plan_changed",
         "override",
     ),
 }
