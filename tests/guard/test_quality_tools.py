@@ -209,4 +209,4 @@ def test_a_go_row_rejects_by_its_failures(folder, samples, name):
     )
     made = folder.decide(policy=POLICY.replace("KIND", "benchmark").replace("RULE", "benchmark.error_fraction"))
     assert made.verdict == "reject"
-    assert made.reasons[0].endswith("20 of 100 requests")
+    assert made.reasons[0].endswith("20 of 100 requests; by code: unnamed (20)")

@@ -212,7 +212,7 @@ def _benchmark(row: Mapping[str, Any]) -> Benchmark:
     return Benchmark(
         attempted=attempted,
         failed=failed,
-        errors={"failed": failed} if failed else {},
+        errors={"unnamed": failed} if failed else {},
         load_model="closed" if "concurrency" in workload else "",
         concurrency=optional_number(workload, "concurrency", "workload"),
         streaming=field(workload, "streaming", bool, "workload") if "streaming" in workload else None,
