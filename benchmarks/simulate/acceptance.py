@@ -71,10 +71,12 @@ def _at_the_margin() -> Iterator[Cell]:
         yield Cell(group, f"1 % errors, limit 1 %, {n} requests", at_limit, "promote", 0.05, 3000)
     more = Load(2000, errors=(0.005, 0.010), rules=(MORE_ERRORS,))
     yield Cell(group, "0.5 % more errors, margin 0.5 %, 2000 requests", more, "promote", 0.05, 3000)
-    for n, discordant in ((300, 0.02), (300, 0.05), (1000, 0.02), (1000, 0.05), (1000, 0.10)):
+    for n, discordant in ((300, 0.02), (300, 0.05), (312, 0.02), (1000, 0.02), (1000, 0.05), (1000, 0.10)):
         pairs = Pairs(n, -0.02, discordant)
         name = f"quality −2 points, {n} pairs, {100 * discordant:g} % discordant"
         yield Cell(group, name, pairs, "promote", 0.06, 2000)
+    at = Pairs(331, -0.01, 0.01, margin=0.01)
+    yield Cell(group, "quality −1 point, margin 1 point, 331 pairs, 1 % discordant", at, "promote", 0.06, 2000)
 
 
 def _regressions() -> Iterator[Cell]:

@@ -38,17 +38,20 @@ def judge_pairs(
 ) -> tuple[statistics.Paired, Finding]:
     """The mean difference of values in 0..1 against the margin. At least one pair is needed.
 
-    A fail also needs an exact test on the pairs that differ: the interval alone is too eager when few do.
+    The interval alone is too eager when few pairs differ: a fail also needs an exact test on those, and a pass the
+    score test, whose variance is that at the margin.
     """
-    difference = statistics.paired_difference([candidate - baseline for baseline, candidate in pairs], alpha)
+    differences = [candidate - baseline for baseline, candidate in pairs]
+    difference = statistics.paired_difference(differences, alpha)
+    better = differences if higher_is_better else [-d for d in differences]
+    z = statistics.score_z(better, rule.bound)
     interval, n = rounded_interval(difference), difference.pairs
     limit = -rule.bound if higher_is_better else rule.bound
-    outcome = at_least(interval, limit) if higher_is_better else at_most(interval, limit)
-    worse, better = difference.lost, difference.gained
-    if not higher_is_better:
-        worse, better = better, worse
-    if outcome == "fail" and statistics.binomial_at_least(worse, worse + better, 0.5) > alpha:
-        outcome = "unknown"
+    by_interval = at_least(interval, limit) if higher_is_better else at_most(interval, limit)
+    outcome = _confirmed(by_interval, better, z, alpha)
+    counts = _counts(higher_is_better, difference)
+    if by_interval == "pass" and outcome == "unknown":
+        counts += f", but the score test at the margin has p {statistics.normal_tail(z):.2g}"
     beyond = limit - difference.estimate if higher_is_better else difference.estimate - limit
     measured = Measured(
         method="agresti_min",
@@ -57,13 +60,23 @@ def judge_pairs(
         limit=limit,
         outcome=outcome,
         what=what,
-        counts=_counts(higher_is_better, difference),
+        counts=counts,
         p=statistics.normal_tail(beyond / difference.se),
         enough=rule.min_pass,
-        total=_pairs_to_settle(difference, rule.bound, limit, alpha),
+        total=_pairs_to_settle(difference, rule.bound, limit, z, alpha),
         unit="pairs",
     )
     return difference, conclude(rule, measured)
+
+
+def _confirmed(by_interval: Outcome, better: Sequence[float], z: float, alpha: float) -> Outcome:
+    """What the interval says, when the test of that side says so too. `better` are differences, higher is better."""
+    if by_interval == "fail":
+        lost, gained = sum(d < 0 for d in better), sum(d > 0 for d in better)
+        confirmed = statistics.binomial_at_least(lost, lost + gained, 0.5) <= alpha
+    else:
+        confirmed = statistics.normal_tail(z) <= alpha
+    return by_interval if confirmed else "unknown"
 
 
 def _counts(higher_is_better: bool, difference: statistics.Paired) -> str:
@@ -72,7 +85,7 @@ def _counts(higher_is_better: bool, difference: statistics.Paired) -> str:
     return f"{difference.gained} more / {difference.lost} fewer of {difference.pairs}"
 
 
-def _pairs_to_settle(difference: statistics.Paired, margin: float, limit: float, alpha: float) -> float:
+def _pairs_to_settle(difference: statistics.Paired, margin: float, limit: float, z: float, alpha: float) -> float:
     """From the observed discordance as if the revisions were equal; if that is too few, as if the estimate stayed."""
     discordant = difference.lost + difference.gained
     n = difference.pairs
@@ -80,8 +93,9 @@ def _pairs_to_settle(difference: statistics.Paired, margin: float, limit: float,
         equal = statistics.pairs_needed(max(discordant, 1) / n, margin, alpha)
         if equal > n:
             return equal
-    half = statistics.normal_quantile(alpha) * difference.se
-    return n * scaled(half, difference.estimate - limit)
+    quantile = statistics.normal_quantile(alpha)
+    by_interval = n * scaled(quantile * difference.se, difference.estimate - limit)
+    return max(by_interval, n * scaled(quantile, z)) if z > 0 else by_interval
 
 
 # --- ratios -----------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from pulumi_infercrane.guard.statistics.paired import (
     mean_over_tasks,
     paired_difference,
     pairs_needed,
+    score_z,
     unpaired_scores,
 )
 from pulumi_infercrane.guard.statistics.proportions import (
@@ -74,6 +75,7 @@ __all__ = [
     "rank_of",
     "regularized_beta",
     "repeated_ratio",
+    "score_z",
     "student_quantile",
     "student_tail",
     "unpaired_difference",

@@ -55,7 +55,36 @@ def mean_over_tasks(tasks: Sequence[Difference], alpha: float = 0.05) -> Differe
     return normal_difference(mean, math.sqrt(squares) / len(tasks), alpha)
 
 
+def score_z(differences: Sequence[float], margin: float) -> float:
+    """Tango's score statistic (Statistics in Medicine 17, 1998) of a mean difference above `-margin`, higher better.
+
+    The variance is that of a candidate exactly at the margin, which few observed losses do not make small. For graded
+    scores what was seen counts with its square, and only what the margin presumes beyond it as whole losses. +inf
+    when every difference lies so far within a margin above one half that no variance is left.
+    """
+    n = len(differences)
+    total, changed = math.fsum(differences), math.fsum(abs(d) for d in differences)
+    graded = changed - math.fsum(d * d for d in differences)
+    beyond = total + n * margin
+    variance = n * (_changed_at(margin, changed / n, total / n) - margin * margin) - graded
+    if variance > 0:
+        return beyond / math.sqrt(variance)
+    return math.inf if beyond > 0 else 0.0
+
+
+def _changed_at(margin: float, changed: float, difference: float) -> float:
+    """The most likely share of pairs that change at a difference of `-margin`, from the observed share and difference.
+
+    The larger root of the likelihood's quadratic; a difference of the margin takes at least as many changes.
+    """
+    b = changed + (2 - difference) * margin
+    root = math.sqrt(max(0.0, b * b - 4 * (changed - difference) * margin * (1 + margin)))
+    return max((b + root) / 2 - margin, margin)
+
+
 def pairs_needed(discordant_share: float, margin: float, alpha: float = 0.05) -> int:
-    """Pairs for 80 % power that a difference of zero is shown to be within `margin`."""
-    z = normal_quantile(alpha) + normal_quantile(1 - POWER)
-    return math.ceil(z * z * discordant_share / (margin * margin))
+    """Pairs for 80 % power that a difference of zero is shown to be within `margin` by the score test."""
+    at_margin = _changed_at(margin, discordant_share, 0.0) - margin * margin
+    spread = normal_quantile(alpha) * math.sqrt(at_margin)
+    spread += normal_quantile(1 - POWER) * math.sqrt(discordant_share)
+    return math.ceil((spread / margin) ** 2)
