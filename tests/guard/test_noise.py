@@ -102,6 +102,15 @@ def test_quality_is_dealt_by_item(same):
     assert sum(estimates) == pytest.approx(0)
 
 
+def test_pairs_without_a_change_prove_no_smaller_margin_than_their_number_does(same):
+    for role in ("baseline", "candidate"):
+        same.quality(role, [1.0] * 60)
+        same.benchmark(role, same.seconds(100, seed=len(role)))
+    quality = of_rule(noise(same), "quality.basics")
+    assert quality.margin == 0.05  # 2.7 / (60 + 2.7) is 0.043
+    assert quality.enough == 60
+
+
 def test_an_absolute_limit_needs_no_margin(same):
     errors = of_rule(noise(measured_twice(same)), "benchmark.error_fraction")
     assert errors.margin is None

@@ -26,7 +26,8 @@ NEEDED_SHARE = statistics.POWER
 """Of all comparisons that a margin or a number of requests must let pass."""
 
 _STEP = 0.01
-_WITH_POWER = 1 + statistics.normal_quantile(1 - NEEDED_SHARE) / statistics.normal_quantile(0.05)
+_Z = statistics.normal_quantile(0.05)
+_WITH_POWER = 1 + statistics.normal_quantile(1 - NEEDED_SHARE) / _Z
 """Half-widths of an interval between truth and limit with which `NEEDED_SHARE` of the intervals end before it."""
 
 
@@ -146,6 +147,7 @@ class _Formed:
     limit: float
     n: int
     ratio: bool
+    paired: bool
 
     @property
     def equal(self) -> float:
@@ -154,9 +156,13 @@ class _Formed:
 
     @property
     def margin_needed(self) -> float:
-        """The margin this comparison would just have passed with."""
+        """The margin this comparison would just have passed with.
+
+        However equal, pairs show no smaller one than their score test does without a single change.
+        """
         above = self.limit >= self.equal
-        return self.interval.hi - self.equal if above else self.equal - self.interval.lo
+        by_interval = self.interval.hi - self.equal if above else self.equal - self.interval.lo
+        return max(by_interval, _Z**2 / (self.n + _Z**2)) if self.paired else by_interval
 
     def enough(self, relative: bool) -> float:
         """The interval narrows with the root of n; half of it must fit between the truth and the limit.
@@ -175,11 +181,13 @@ class _Formed:
         if self.interval.estimate == 0 and not relative and 0 < room < 1 and high < 1:
             return self.n * math.log1p(-high) / math.log1p(-room)
         if self.interval.estimate == 0:
-            return self.n * (high / room if room > 0 else low / room)
+            by_interval = self.n * (high / room if room > 0 else low / room)
+            return max(by_interval, _Z**2 * (1 - abs(room)) / abs(room)) if self.paired else by_interval
         return self.n * (half * _WITH_POWER / room) ** 2
 
 
 def _formed(findings: Iterable[Finding]) -> Iterator[_Formed]:
     for one in findings:
         if one.estimate is not None and one.lo is not None and one.hi is not None and one.limit is not None:
-            yield _Formed(Interval(one.estimate, one.lo, one.hi), one.limit, min(one.n), "ratio" in one.method)
+            ratio, paired = "ratio" in one.method, one.method == "agresti_min"
+            yield _Formed(Interval(one.estimate, one.lo, one.hi), one.limit, min(one.n), ratio, paired)
