@@ -17,6 +17,9 @@ FEWEST_TIMES = 4
 """Different times below which two records may be equal by chance. Four that could each have been one of a hundred, as
 where a tool rounds to milliseconds, are equal once in a hundred million."""
 
+_DROPPED = 12
+_HALF = 1 << (_DROPPED - 1)
+
 
 def content_of(record: Record) -> frozenset[str]:
     """Digests of what was measured: one of the requests, one of what the tool says in sum; a copy may lack either.
@@ -42,7 +45,7 @@ def _times(record: Record) -> Iterator[tuple[Iterable[float], ...]]:
 
 def _digest(kind: str, columns: Iterable[Iterable[float]]) -> str:
     """The same whatever the order within a column; empty when there are too few different times."""
-    ordered = [array("d", sorted([_as_told(time) for time in column if time == time])) for column in columns]
+    ordered = [array("Q", sorted(_as_told(column))) for column in columns]
     if sum(len(list(islice(groupby(column), FEWEST_TIMES))) for column in ordered) < FEWEST_TIMES:
         return ""
     content = hashlib.sha256(f"{kind} {[len(column) for column in ordered]}".encode())
@@ -51,6 +54,7 @@ def _digest(kind: str, columns: Iterable[Iterable[float]]) -> str:
     return content.hexdigest()
 
 
-def _as_told(time: float) -> float:
-    """To twelve digits: the same time read from another unit is not always the same double."""
-    return float(f"{time:.12g}")
+def _as_told(column: Iterable[float]) -> list[int]:
+    """The times as integers, to 40 of their 52 bits: read from another unit one may be the double beside it."""
+    bits = array("Q", array("d", [time for time in column if time == time]).tobytes())
+    return [(one + _HALF) >> _DROPPED for one in bits]
