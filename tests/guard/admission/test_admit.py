@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+from itertools import permutations
 
 import pytest
 
+from pulumi_infercrane.guard import EvidenceSet, decide, load_evidence, load_policy
 from pulumi_infercrane.guard.evidence import revision_digest
 from tests.guard.asking import ERRORS_ONLY, decided, entry, good, measured_together, runs, supersede
 
@@ -329,3 +331,16 @@ def test_what_was_set_aside_is_listed_by_reason_whatever_came_first(folder, new_
     assert reason.endswith(
         "no admissible candidate measurement; 2 set aside as binding_mismatch; 1 set aside as tampered"
     )
+
+
+def test_the_order_of_the_evidence_changes_no_byte_of_the_record(folder):
+    good(folder, name="b")
+    folder.benchmark("candidate", folder.seconds(150, seed=5), name="a")
+    folder.benchmark("baseline")
+    there = load_evidence(folder.root)
+    asked = {"service": "chat", "stack": "dev", "candidate": folder.candidate, "baseline": folder.baseline}
+    records = [
+        decide(load_policy(ERRORS_ONLY), EvidenceSet(items), as_of="2026-11-30T05:00:00Z", **asked).canonical
+        for items in permutations(there.items)
+    ]
+    assert len(set(records)) == 1

@@ -204,3 +204,15 @@ def test_evidence_is_not_replaced_by_a_piece_that_does_not_count(folder):
     old.unlink()
     good(folder)
     assert decided(folder, history=[earlier.record]).reasons[0].startswith("benchmark: evidence_withdrawn")
+
+
+def test_what_passed_once_is_not_required_from_then_on(folder):
+    soak = folder.reliability()
+    good(folder)
+    earlier = folder.decide(policy=EVENTS_TOO)
+    assert earlier.verdict == "promote"
+    later = {"started_at": "2026-12-03T04:00:00Z", "ended_at": "2026-12-03T04:02:00Z"}
+    good(folder, name="later", header=dict(later), change=lambda envelope: envelope.update(window=later))
+    decision = folder.decide(policy=EVENTS_TOO, history=[earlier.record], as_of="2026-12-20T05:00:00Z", stack="dev")
+    assert soak.exists()
+    assert not next(rule for rule in decision.record["rules"] if rule["rule"] == "reliability.crashes")["required"]
