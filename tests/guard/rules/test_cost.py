@@ -239,6 +239,14 @@ def test_sides_priced_from_two_lists_are_compared_with_a_note(folder, header, no
     assert (outcome(record), record["notes"]) == (("pass", "within_margin"), [f"other prices: {note}"])
 
 
+def test_the_lists_of_one_side_are_named_in_their_order(folder):
+    folder.cost("baseline")
+    for source in ("spot", "list", "contract", "reserved"):
+        folder.cost("candidate", name=source, header={"price_source": source})
+    named = " and ".join(f"{source} of 2026-11-20" for source in ("contract", "list", "reserved", "spot"))
+    assert judged(folder)["notes"] == [f"other prices: {named} against list of 2026-11-20"]
+
+
 def test_a_metered_side_against_a_priced_one_is_noted(folder, recorded):
     both(folder, header={"duration_s": 3600.0} | HOUR, change=lambda envelope: envelope.update(window=HOUR))
     record = recorded(candidate={"price_source": "", "price_date": ""})
