@@ -216,3 +216,20 @@ def test_what_passed_once_is_not_required_from_then_on(folder):
     decision = folder.decide(policy=EVENTS_TOO, history=[earlier.record], as_of="2026-12-20T05:00:00Z", stack="dev")
     assert soak.exists()
     assert not next(rule for rule in decision.record["rules"] if rule["rule"] == "reliability.crashes")["required"]
+
+
+@pytest.mark.parametrize(("changes", "required"), [({}, True), ({"decision_type": "canary_step"}, False)])
+def test_what_failed_is_required_from_then_on_but_not_what_failed_on_traffic(folder, changes, required):
+    good(folder)
+    folder.reliability()
+    failed = {"rule": "reliability.crashes", "outcome": "fail", "class": "H", "reasons": ["hard_event"]}
+    earlier = {
+        "decision_type": "promotion",
+        "candidate": folder.candidate,
+        "decision_id": "sha256:" + "1" * 64,
+        "as_of": "2026-11-30T04:30:00Z",
+        "rules": [failed],
+    }
+    decision = folder.decide(policy=EVENTS_TOO, history=[earlier | changes])
+    (rule,) = [one for one in decision.record["rules"] if one["rule"] == "reliability.crashes"]
+    assert rule["required"] is required
