@@ -20,7 +20,7 @@ FIND_PYTHON = for python in $(or $(PYTHON),python3 python3.14 python3.13 python3
   exit 1
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(UV) ## install the package and its tools into .venv
 	@python=$$($(FIND_PYTHON)) && $(UV) sync --quiet --locked --compile-bytecode --python "$$python"

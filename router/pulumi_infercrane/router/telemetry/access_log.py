@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -47,12 +48,10 @@ class AccessLog:
     def _follow(self, path: Path) -> None:
         """Have the file open that bears the name now."""
         if self._descriptor >= 0:
-            try:
+            with suppress(FileNotFoundError):  # it was moved away
                 named, held = path.stat(), os.fstat(self._descriptor)
                 if (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino):
                     return
-            except FileNotFoundError:
-                pass
             self.close()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
         self._descriptor = os.open(path, flags, 0o600)
