@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.rows import Row, publish
+from pulumi_infercrane.components.supervision.ports import free_port
 from pulumi_infercrane.router.control import ControlClient, Flip
 
 SOURCES = Path(__file__).parent / "router_load"
@@ -329,12 +330,6 @@ def wait_for(family: int, address: tuple[str, int] | str) -> None:
             return
         time.sleep(0.05)
     sys.exit(f"nothing listens on {address} after {START_S} s")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def cpu_s(pid: int) -> float:

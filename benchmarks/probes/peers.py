@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from pulumi_infercrane.components.supervision.ports import free_port
 from pulumi_infercrane.router import Flip
 from pulumi_infercrane.router.export._deliver import deliver
 from pulumi_infercrane.router.export._place import read_place
 from tests.engine.engine import cache_folder
 from tests.router.conftest import R1, RouterProcess, declared, revision
-from tests.router.export.conftest import free_port, table_of
+from tests.router.export.conftest import table_of
 from tests.router.export.proxies import prepare, running
 from tests.router.probes.streams import SILENCE_S
 

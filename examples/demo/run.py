@@ -6,7 +6,6 @@ Everything it makes lies in `.demo/`; what can be used again (engine, model serv
 import argparse
 import json
 import shutil
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from examples.demo import story
 from examples.demo.clean import clean
 from examples.demo.traffic import Traffic
 from examples.demo.workspace import SERVICE, Workspace
+from pulumi_infercrane.components.supervision.ports import free_port
 from tests.engine.engine import prepare
 from tests.runtimes import prepare as runtimes
 
@@ -69,7 +69,7 @@ def _prepared(folder: Path) -> tuple[Workspace, str, dict[str, Any]]:
     engine = prepare()
     models = runtimes.prepare(demo=True)
     environment = engine.environment(folder / "pulumi", folder / "backend")
-    workspace = Workspace(folder, environment, f"127.0.0.1:{_free_port()}")
+    workspace = Workspace(folder, environment, f"127.0.0.1:{free_port()}")
     workspace.create()
     return workspace, engine.version, models
 
@@ -190,13 +190,6 @@ def _how_to_go_on(workspace: Workspace) -> None:
     body = json.dumps({"model": SERVICE, "messages": [{"role": "user", "content": "Hello"}]})
     print(f"\nstill running: {url}\n  curl -s {url}/chat/completions -H 'content-type: application/json' -d '{body}'")
     print("`make clean-demo` stops and removes it")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

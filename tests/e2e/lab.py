@@ -18,6 +18,7 @@ import httpx
 import yaml
 
 from pulumi_infercrane.components.place import Place
+from pulumi_infercrane.components.supervision.ports import free_port
 from pulumi_infercrane.components.supervision.stopping import stop_all
 from tests.engine.engine import Engine
 
@@ -236,13 +237,6 @@ def taken_port() -> Iterator[int]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield listener.getsockname()[1]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _command_line(process: Path) -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pulumi_infercrane.components.supervision.ports import free_port
 from pulumi_infercrane.guard import seal
-from tests.e2e.lab import STACK, Lab, free_port, taken_port
+from tests.e2e.lab import STACK, Lab, taken_port
 
 pytestmark = [pytest.mark.engine, pytest.mark.runtime]
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+
+from pulumi_infercrane.components.supervision.ports import free_port
 
 READY_SECONDS = 10.0
 STOP_SECONDS = 10.0
@@ -71,7 +72,7 @@ def start(
     settings = ["-c", str(context), "--parallel", str(parallel), "--threads", str(threads), "--cache-ram", "0"]
     fixed = ["--fit", "off", "--metrics", "--no-webui", *extra]
     for _ in range(ATTEMPTS_TO_BIND):
-        port = _free_port()
+        port = free_port()
         place = ["-m", str(model_path), "--alias", model, "--host", "127.0.0.1", "--port", str(port)]
         process = _spawn([str(executable), *place, *settings, *fixed], log)
         server = LlamaServer(f"http://127.0.0.1:{port}", model, model_path, log, process)
@@ -96,13 +97,6 @@ def _spawn(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not name.upper().startswith(UNWANTED_VARIABLES)}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _becomes_ready(server: LlamaServer, generates: bool) -> bool:

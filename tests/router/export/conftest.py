@@ -1,12 +1,12 @@
 """A route table in one line, and a folder for it."""
 
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pulumi_infercrane.components.supervision.ports import free_port
 from pulumi_infercrane.router.export._place import Place, read_place
 from pulumi_infercrane.router.schema import read_declared
 from pulumi_infercrane.router.table import RouteTable
@@ -16,12 +16,6 @@ from tests.router.conftest import declared
 def table_of(revisions: Mapping[str, Any], active: str = "", generation: int = 1, **more: Any) -> RouteTable:
     """A table of the service `chat`."""
     return RouteTable("chat", generation, read_declared(declared(revisions, **more)), active, f"decision-{generation}")
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 @pytest.fixture

@@ -1,17 +1,28 @@
 """Loopback ports: a free one, and who holds one that is not."""
 
+import random
 import socket
 from pathlib import Path
 
 LISTENING = "0A"
+EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+LOWEST, TRIES = 20_000, 100
 
 
-def free_port(host: str) -> int:
-    """A port nobody listens on at the moment."""
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port nobody listens on at the moment.
+
+    It lies below the range the kernel gives to outgoing connections and to servers that name no port: one of
+    those would sooner or later hold the port of a process that is being started again.
+    """
+    below = range(LOWEST, _first_ephemeral())
+    for port in random.sample(below, min(TRIES, len(below))):
+        if is_free(host, port):
+            return port
     with socket.socket() as probe:
         probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+        chosen: int = probe.getsockname()[1]
+        return chosen
 
 
 def is_free(host: str, port: int) -> bool:
@@ -32,6 +43,14 @@ def holder(port: int) -> str:
         if inodes & _socket_inodes(process):
             return f"pid {process.name} ({_command_name(process)})"
     return ""
+
+
+def _first_ephemeral() -> int:
+    """Where the kernel's own range begins; LOWEST where it cannot be read."""
+    try:
+        return max(LOWEST, int(EPHEMERAL.read_text(encoding="ascii").split()[0]))
+    except (OSError, ValueError, IndexError):
+        return LOWEST
 
 
 def _listening_inodes(port: int) -> set[str]:
