@@ -11,6 +11,7 @@ from pulumi_infercrane.router.schema import (
     read_drain,
     read_flip,
     read_service_name,
+    read_settings,
     read_table,
     read_weights,
 )
@@ -64,7 +65,7 @@ def with_routing(**more: Any) -> dict[str, Any]:
     ("document", "finding"),
     [
         ([], "table: must be an object"),
-        (changed(surprise=1), "table: unknown field 'surprise'"),
+        (changed(surprise=1), "table.surprise: unknown field; known are"),
         ({"aliases": ["a"], "protocols": []}, "table: field 'revisions' is missing"),
         (changed(aliases=[]), "aliases: must be a list of 1 to 256 items"),
         (changed(aliases=["a", "a"]), "aliases: 'a' occurs twice"),
@@ -77,31 +78,31 @@ def with_routing(**more: Any) -> dict[str, Any]:
         (changed(pins=["sha256:" + "9" * 64]), "is not among the revisions"),
         (changed(timers={"gap_s": 0}), "timers.gap_s: must be seconds, from 0.001 to 86400"),
         (changed(timers={"gap_s": True}), "timers.gap_s: must be seconds"),
-        (changed(timers={"gap": 1}), "timers: unknown field 'gap'"),
+        (changed(timers={"gap": 1}), "timers.gap: unknown field; known are"),
         (changed(limits=None), "limits: must be an object"),
         (changed(limits={}), "limits: needs max_inflight or max_inflight_per_revision"),
         (changed(limits={"max_inflight": 0}), "limits.max_inflight: must be a whole number from 1"),
         (changed(limits={"max_inflight": 1.0}), "limits.max_inflight: must be a whole number"),
         (changed(limits={"max_inflight": 1, "max_queue": -1}), "limits.max_queue: must be a whole number from 0"),
         (changed(limits={"max_inflight": 1, "queue_timeout_s": 0}), "limits.queue_timeout_s: must be seconds"),
-        (changed(limits={"max_inflight": 1, "rps": 1}), "limits: unknown field 'rps'"),
+        (changed(limits={"max_inflight": 1, "rps": 1}), "limits.rps: unknown field; known are"),
         (changed(revisions={R1: revision("r", "http://a"), R2: revision("r", "http://b")}), "labels: 'r' occurs twice"),
         (changed(revisions={R1: revision("r1"), R2: revision("r2", "http://b")}), "upstreams: must be a list of 1"),
         (changed(revisions={R1: revision("r1", "http://a", state="gone")}, pins=[]), "state: must be serving or"),
         (with_routing(balance="random"), "balance: must be one of consistent_hash, least_inflight"),
         (with_routing(health={"eject_after": 0}), "health.eject_after: must be a whole number from 1 to 1000"),
         (with_routing(health={"probe_s": -1}), "health.probe_s: must be seconds"),
-        (with_routing(health={"probes": 1}), "health: unknown field 'probes'"),
+        (with_routing(health={"probes": 1}), "health.probes: unknown field; known are"),
         (changed(pinning="yes"), "pinning: must be true or false"),
         (changed(session_header="X-Session"), "session_header: 'X-Session' does not match"),
-        (changed(fallback="sha256:" + "9" * 64), "table.fallback: sha256:9"),
+        (changed(fallback="sha256:" + "9" * 64), "fallback: sha256:9"),
         (changed(mirror={"revision": R2}), "mirror: field 'percent' is missing"),
         (changed(mirror={"revision": "", "percent": 1}), "mirror.revision: '' does not match"),
         (changed(mirror={"revision": R2, "percent": 0}), "mirror.percent: must be a whole number from 1 to 100"),
         (changed(mirror={"revision": R2, "percent": True}), "mirror.percent: must be a whole number"),
         (with_upstream(state="gone"), "upstreams[0].state: must be serving or draining"),
         (with_upstream(state="draining"), "upstreams: one must be serving"),
-        (with_upstream(key="sk-secret"), "upstreams[0]: unknown field 'key'"),
+        (with_upstream(key="sk-secret"), "upstreams[0].key: unknown field; known are"),
         (with_upstream(key_ref="sk-secret"), "upstreams[0].key_ref: 'sk-secret' does not match"),
         (with_upstream(url="http://169.254.169.254/latest"), "upstreams[0].url: is a link-local (cloud metadata)"),
     ],
@@ -219,3 +220,32 @@ def test_limits_are_read_and_written_unchanged() -> None:
     table = RouteTable("chat", 1, read_declared(changed(limits={"max_inflight": 8, "queue_timeout_s": 0.5})))
     assert table.declared.limits == ServiceLimits(max_inflight=8, queue_timeout_s=0.5)
     assert read_table(table.document()) == table
+
+
+def test_settings_are_read_without_the_rest_of_a_table() -> None:
+    given = {"limits": {"max_inflight": 2}, "pins": [R2], "balance": "round_robin", "health": {"probe_s": 5}}
+    read = read_settings(given, [R1, R2])
+    assert read == {
+        "limits": ServiceLimits(max_inflight=2).document(),
+        "pins": [R2],
+        "balance": "round_robin",
+        "health": Health(probe_s=5).document(),
+    }
+    assert read_settings(read, [R1, R2]) == read
+    assert read_settings({}, [R1]) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "finding"),
+    [
+        ({"limit": {}}, "limit: unknown field; known are pins, "),
+        ({"limits": {"max_queue": "8", "max_inflight": 1}}, "limits.max_queue: must be a whole number from 0 to"),
+        ({"mirror": {"revision": R2, "percent": 5}}, f"mirror.revision: {R2} is not among the revisions"),
+        ({"balance": "fastest"}, "balance: must be one of consistent_hash, "),
+        ({"health": {"probe_s": -1}}, "health.probe_s: must be seconds, from 0 to 86400"),
+    ],
+)
+def test_a_finding_about_a_setting_begins_with_its_path(given: dict[str, Any], finding: str) -> None:
+    with pytest.raises(TableInvalid) as refused:
+        read_settings(given, [R1])
+    assert refused.value.findings[0].startswith(finding)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pulumi_infercrane.components import Health, Mirror, RouteArgs, RouterArgs, ServiceLimits, TlsFiles
 from pulumi_infercrane.stacks.config import StackConfig, from_engine, from_file
 from pulumi_infercrane.stacks.errors import ConfigError
 from pulumi_infercrane.stacks.project import find_project
@@ -123,6 +124,97 @@ def test_a_mistake_is_named_with_file_line_and_field(tmp_path: Path, change: tup
     assert change[0] in GOOD
     with pytest.raises(ConfigError, match=message):
         configured(tmp_path, GOOD.replace(*change))
+
+
+ROUTED = """\
+  infercrane:router:
+    requireKeys: true
+    listen: "0.0.0.0:8443"
+    tls: {cert: tls/chain.pem, key: tls/key.pem}
+    workers: 2
+    maxConnections: 500
+    status: "127.0.0.1:9100"
+    accessLog: "-"
+    record: record.yaml
+  infercrane:route:
+    limits:
+      max_inflight: 64
+      queue_timeout_s: 2.5
+    pins: [r2]
+    mirror: {revision: r2, percent: 10}
+    fallback: r1
+    balance: least_inflight
+    health: {probe_s: 10}
+"""
+
+
+def with_route(change: tuple[str, str] = ("", "")) -> str:
+    line = '  infercrane:router: {listen: "127.0.0.1:8123", drainS: 5.0}\n'
+    assert line in GOOD
+    assert change[0] in ROUTED
+    return GOOD.replace(line, ROUTED.replace(*change) if change[0] else ROUTED)
+
+
+def test_what_the_router_and_the_route_are_told(tmp_path: Path) -> None:
+    config = configured(tmp_path, with_route())
+    assert config.route == RouteArgs(
+        limits=ServiceLimits(max_inflight=64, queue_timeout_s=2.5),
+        pins=["r2"],
+        mirror=Mirror("r2", 10),
+        fallback="r1",
+        balance="least_inflight",
+        health=Health(probe_s=10),
+    )
+    assert config.router.arguments(config.root) == RouterArgs(
+        listen="0.0.0.0:8443",
+        require_keys=True,
+        tls=TlsFiles(str(tmp_path / "tls/chain.pem"), str(tmp_path / "tls/key.pem")),
+        workers=2,
+        max_connections=500,
+        status="127.0.0.1:9100",
+        access_log="-",
+        record=str(tmp_path / "record.yaml"),
+    )
+
+
+def test_a_route_changes_no_digest(tmp_path: Path) -> None:
+    assert configured(tmp_path, with_route()).candidate_digest == configured(tmp_path).candidate_digest
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("limits:", "limit:"), r"yaml:16: infercrane:route\.limit: unknown field; known are pins, .*limits"),
+        (
+            ("queue_timeout_s", "queue_timeout"),
+            r"yaml:18: infercrane:route\.limits\.queue_timeout: unknown field; known",
+        ),
+        (("64", "many"), r"yaml:17: infercrane:route\.limits\.max_inflight: must be a whole number from 1 to"),
+        (("2.5", "0"), r"yaml:18: infercrane:route\.limits\.queue_timeout_s: must be seconds, from 0\.001 to 86400"),
+        (
+            ("[r2]", "[r1, r3]"),
+            r"yaml:19: infercrane:route\.pins\[1\]: no revision 'r3' is declared; declared are r1, r2",
+        ),
+        (("revision: r2", "revision: r9"), r"yaml:20: infercrane:route\.mirror\.revision: no revision 'r9'"),
+        (
+            ("percent: 10", "percent: 101"),
+            r"yaml:20: infercrane:route\.mirror\.percent: must be a whole number from 1 to 100",
+        ),
+        (("fallback: r1", "fallback: [r1]"), r"yaml:21: infercrane:route\.fallback: "),
+        (("least_inflight", "fastest"), r"yaml:22: infercrane:route\.balance: must be one of consistent_hash, "),
+        (("requireKeys: true", "requireKeys: 1"), r"yaml:7: infercrane:router\.requireKeys: "),
+        (("requireKeys: true", "requireKeys: false"), r"yaml:8: infercrane:router\.listen: .*loopback only"),
+        (("0.0.0.0:8443", "unix:/run/x.sock"), r"yaml:8: infercrane:router\.listen: .*no host:port"),
+        (("key: tls", "ky: tls"), r"yaml:9: infercrane:router\.tls\.ky: unknown key, did you mean 'key'"),
+        (("workers: 2", "workers: 300"), r"yaml:10: infercrane:router\.workers: .*256"),
+        (("127.0.0.1:9100", "9100"), r"yaml:12: infercrane:router\.status: '9100' is not host:port"),
+    ],
+)
+def test_a_mistake_about_the_route_is_named_with_file_line_and_field(
+    tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        configured(tmp_path, with_route(change))
 
 
 def test_a_mistake_in_a_revision_file_is_named_there(tmp_path: Path) -> None:

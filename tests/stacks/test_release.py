@@ -56,3 +56,8 @@ def test_a_revision_that_was_only_renamed_is_told_so() -> None:
     steps = (Step("create", "urn::r9-11111111", "t"), Step("delete", "urn::r1-11111111", "t"))
     with pytest.raises(PlanRefused, match="under another name: call it 'r1' again"):
         _lint(Preview(steps, Path("plan.json")), planned())
+
+
+def test_the_way_out_of_a_restart_of_the_router_is_named() -> None:
+    with pytest.raises(PlanRefused, match=r"What the router is started with has changed.*plain `pulumi up`"):
+        _lint(plan("replace", "chat-router"), planned())

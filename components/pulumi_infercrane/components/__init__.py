@@ -18,42 +18,57 @@ if TYPE_CHECKING:
         RevisionSpec,
         RuntimeSpec,
     )
-    from pulumi_infercrane.components.routing import RouterArgs, Routing
+    from pulumi_infercrane.components.route_settings import RouteArgs
+    from pulumi_infercrane.components.router_process import RouterArgs, TlsFiles
+    from pulumi_infercrane.components.routing import Routing
     from pulumi_infercrane.components.runtime import Runtime
     from pulumi_infercrane.components.service import InferenceService, InferenceServiceArgs
+    from pulumi_infercrane.router.table import Health, Mirror, ServiceLimits, Timers
 
 _MODULES = {
     "AcceleratorSpec": "revision",
     "ComponentError": "errors",
     "GpuPool": "gpu_pool",
+    "Health": "route_settings",
     "InferenceService": "service",
     "InferenceServiceArgs": "service",
+    "Mirror": "route_settings",
     "ModelSpec": "revision",
     "PoolSpec": "revision",
     "Release": "release",
     "ReleaseArgs": "release",
     "RevisionSpec": "revision",
-    "RouterArgs": "routing",
+    "RouteArgs": "route_settings",
+    "RouterArgs": "router_process",
     "Routing": "routing",
     "Runtime": "runtime",
     "RuntimeSpec": "revision",
+    "ServiceLimits": "route_settings",
+    "Timers": "route_settings",
+    "TlsFiles": "router_process",
 }
 
 __all__ = [
     "AcceleratorSpec",
     "ComponentError",
     "GpuPool",
+    "Health",
     "InferenceService",
     "InferenceServiceArgs",
+    "Mirror",
     "ModelSpec",
     "PoolSpec",
     "Release",
     "ReleaseArgs",
     "RevisionSpec",
+    "RouteArgs",
     "RouterArgs",
     "Routing",
     "Runtime",
     "RuntimeSpec",
+    "ServiceLimits",
+    "Timers",
+    "TlsFiles",
 ]
 
 

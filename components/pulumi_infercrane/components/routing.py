@@ -1,8 +1,6 @@
 """The routing layer of a service: the router process and the revisions it knows."""
 
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -10,24 +8,22 @@ import pulumi
 from pulumi_infercrane.components.place import Place
 from pulumi_infercrane.components.process import Process, merged
 from pulumi_infercrane.components.revision import RevisionSpec
+from pulumi_infercrane.components.route_settings import RouteArgs, table_settings
+from pulumi_infercrane.components.router_process import (
+    RouterArgs,
+    probed_host,
+    router_address,
+    router_command,
+    router_url,
+)
 
 PROTOCOLS = ("chat", "completions", "embeddings", "responses")
 STOP_GRACE_S = 60.0
 """How long a router that is stopped may finish its streams. Not a setting: changing it would restart the router."""
 
 
-@dataclass(frozen=True)
-class RouterArgs:
-    """The router of a service."""
-
-    listen: str = "127.0.0.1:8000"
-    """Address of the stable endpoint, `host:port`. Loopback only, until client keys exist."""
-    drain_s: float = 60.0
-    """How long a revision that leaves may finish its open streams."""
-
-
 class Route(pulumi.CustomResource):
-    """Which revisions a router knows for a service, and where they answer. It never says which one is active."""
+    """What a router is told about a service: its revisions, and where they answer. Never which one is active."""
 
     generation: pulumi.Output[str]
     """Generation of the table after this route was put into it, a decimal number."""
@@ -41,9 +37,12 @@ class Route(pulumi.CustomResource):
         aliases: Sequence[str],
         revisions: Sequence[Mapping[str, Any]],
         drain_s: float,
+        settings: Mapping[str, Any] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
+        """`settings` are what else the table says, as it says it."""
         props = {
+            **(settings or {}),
             "control": control,
             "service": service,
             "aliases": list(aliases),
@@ -68,18 +67,24 @@ class Routing(pulumi.ComponentResource):
         *,
         place: Place,
         revisions: Sequence[tuple[RevisionSpec, pulumi.Output[str]]],
+        route: RouteArgs | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """`revisions` are pairs of a revision and the base URL at which it answers."""
+        """`revisions` are pairs of a revision and the base URL at which it answers.
+
+        Raises:
+            InvalidRouter, InvalidRoute: naming the argument.
+        """
+        address = router_address(args)
+        settings = table_settings(route or RouteArgs(), {spec.name: spec.digest for spec, _ in revisions})
         super().__init__("infercrane:index:Routing", service, {}, opts)
-        host, _, port = args.listen.rpartition(":")
         router = Process(
             f"{service}-router",
             place=str(place.root),
             process=f"{service}-router",
-            argv=_command(host, place),
-            host=host,
-            port=int(port),
+            argv=router_command(args, place),
+            host=probed_host(address),
+            port=address.port,
             readiness={"kind": "unix", "path": "/livez", "socket": str(place.control)},
             stopGraceS=STOP_GRACE_S,
             opts=merged(None, parent=self),
@@ -91,15 +96,11 @@ class Routing(pulumi.ComponentResource):
             aliases=[service],
             revisions=[_entry(spec, url, service) for spec, url in revisions],
             drain_s=args.drain_s,
+            settings=settings,
             opts=merged(None, parent=self, depends_on=[router]),
         )
-        self.url = pulumi.Output.from_input(f"http://{args.listen}/v1")
+        self.url = pulumi.Output.from_input(f"{router_url(args)}/v1")
         self.register_outputs({"url": self.url})
-
-
-def _command(host: str, place: Place) -> list[str]:
-    serve = ["-m", "pulumi_infercrane", "router", "serve", "--listen", f"{host}:{{port}}"]
-    return [sys.executable, *serve, "--control", str(place.control), "--state", str(place.router)]
 
 
 def _entry(spec: RevisionSpec, url: pulumi.Output[str], alias: str) -> dict[str, Any]:

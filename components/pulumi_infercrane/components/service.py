@@ -13,7 +13,9 @@ from pulumi_infercrane.components.place import Place, place_of
 from pulumi_infercrane.components.process import merged
 from pulumi_infercrane.components.release import Release, ReleaseArgs
 from pulumi_infercrane.components.revision import RevisionSpec
-from pulumi_infercrane.components.routing import RouterArgs, Routing
+from pulumi_infercrane.components.route_settings import RouteArgs
+from pulumi_infercrane.components.router_process import RouterArgs
+from pulumi_infercrane.components.routing import Routing
 from pulumi_infercrane.components.runtime import Runtime
 from pulumi_infercrane.guard import reference_folder
 
@@ -39,6 +41,9 @@ class InferenceServiceArgs:
     initial_active: str | None = None
     """Which revision serves first, when the first deployment declares several."""
     router: RouterArgs = field(default_factory=RouterArgs)
+    """The router process; a change of what it is started with restarts it."""
+    route: RouteArgs = field(default_factory=RouteArgs)
+    """What its table says about this service; a change is made in place."""
     place: Place | None = None
     """Where sockets, logs and the ledger lie; default: the state directory of this user."""
 
@@ -93,7 +98,12 @@ class InferenceService(pulumi.ComponentResource):
         runtimes = [Runtime(spec, alias=name, place=place, opts=merged(None, parent=self)) for spec in args.revisions]
         served = [(runtime.spec, runtime.url) for runtime in runtimes]
         routing = Routing(
-            name, args.router, place=place, revisions=served, opts=merged(None, parent=self, depends_on=runtimes)
+            name,
+            args.router,
+            place=place,
+            revisions=served,
+            route=args.route,
+            opts=merged(None, parent=self, depends_on=runtimes),
         )
         after = [*runtimes, routing, routing.route]
         opts = merged(None, parent=self, depends_on=after, protect=True, retain_on_delete=True)

@@ -8,7 +8,7 @@
 
 | where | what |
 |---|---|
-| `table`, `schema`, `transitions` | the route table: values, strict reading, what a call makes of it |
+| `table`, `schema`, `reading`, `transitions` | the route table: values, strict reading, what a call makes of it |
 | `store`, `live`, `durable` | tables on disk; applying a change: validate, persist, replace the routes at once |
 | `routes` | the tables compiled for the request path; upstream keys and pools are bound here |
 | `split`, `replicas`, `balance/` | shares of a canary step; which replicas take requests, and which takes the next |

@@ -17,7 +17,8 @@ from pulumi_infercrane.router.keys import (
     KeyLimits,
     Secret,
 )
-from pulumi_infercrane.router.schema import MAX_COUNT, MOMENT, SERVICE, Reader
+from pulumi_infercrane.router.reading import Reader
+from pulumi_infercrane.router.schema import MAX_COUNT, MOMENT, SERVICE
 from pulumi_infercrane.router.table import digest_of
 
 T = TypeVar("T")

@@ -1,15 +1,16 @@
 """Documents of the route table: JSON values in, immutable tables out, every broken rule named."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any
 
 from pulumi_infercrane.router.addresses import why_refused
 from pulumi_infercrane.router.balance import known_policies
 from pulumi_infercrane.router.calls import Flip, Weights
 from pulumi_infercrane.router.errors import StateDamaged, TableInvalid
 from pulumi_infercrane.router.protocol.paths import PROTOCOLS
+from pulumi_infercrane.router.reading import MAX_ITEMS, Reader, at
 from pulumi_infercrane.router.table import (
     DRAINING,
     ROUND_ROBIN,
@@ -27,8 +28,6 @@ from pulumi_infercrane.router.table import (
     digest_of,
 )
 
-T = TypeVar("T")
-
 SERVICE = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
@@ -38,13 +37,15 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 GENERATION = re.compile(r"[1-9][0-9]{0,15}")
 HEADER = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
+SETTINGS = ("pins", "pinning", "session_header", "fallback", "mirror", "timers", "limits")
+"""What a table may say beside its revisions."""
+SETTINGS_OF_REVISION = ("balance", "health")
+"""What each of its revisions may say beside where it answers."""
+
 _DECLARED = ("aliases", "protocols", "revisions")
-_DECLARED_OPTIONAL = ("pins", "pinning", "session_header", "fallback", "mirror", "timers", "limits")
 _LIVE = ("schema", "service", "generation", "decision_id", "active", "digest")
 _LIVE_OPTIONAL = ("weights", "weights_decision_id")
 _GUARDS = ("expires_at", "expected_generation", "expected_weights")
-_MAX_ITEMS = 256
-_DAY_S = 86_400
 _MAX_COPIED = 64 * 1024 * 1024
 MAX_COUNT = 1_000_000_000
 
@@ -55,10 +56,32 @@ def read_declared(document: object) -> Declared:
     Raises:
         TableInvalid: with every finding.
     """
-    reader = Reader()
-    declared = reader.declared(reader.mapping(document, "table", _DECLARED, _DECLARED_OPTIONAL))
+    reader = _TableReader()
+    declared = reader.declared(reader.mapping(document, "table", _DECLARED, SETTINGS))
     reader.raise_findings()
     return declared
+
+
+def read_settings(document: Mapping[str, Any], revisions: Collection[str]) -> dict[str, Any]:
+    """What of `SETTINGS` and `SETTINGS_OF_REVISION` is in `document`, as a table says it, every default written out.
+
+    `revisions` are the digests there are.
+
+    Raises:
+        TableInvalid: with every finding.
+    """
+    reader = _TableReader()
+    entry = reader.mapping(document, "", (), (*SETTINGS, *SETTINGS_OF_REVISION))
+    settings = reader.settings(entry, revisions) | reader.settings_of_revision(entry, "")
+    reader.raise_findings()
+    return {name: _plain(settings[name]) for name in entry}
+
+
+def _plain(value: Any) -> Any:
+    """A setting as a JSON value."""
+    if isinstance(value, tuple):
+        return list(value)
+    return value.document() if hasattr(value, "document") else value
 
 
 def read_table(document: object) -> RouteTable:
@@ -74,8 +97,8 @@ def read_table(document: object) -> RouteTable:
     body = {key: value for key, value in document.items() if key != "digest"}
     if document.get("digest") != digest_of(body):
         raise StateDamaged("the content does not match its digest: the file was cut or edited")
-    reader = Reader()
-    optional = (*_DECLARED_OPTIONAL, *_LIVE_OPTIONAL)
+    reader = _TableReader()
+    optional = (*SETTINGS, *_LIVE_OPTIONAL)
     table = reader.table(reader.mapping(document, "table", (*_DECLARED, *_LIVE), optional))
     reader.raise_findings()
     return table
@@ -87,7 +110,7 @@ def read_flip(document: object) -> Flip:
     Raises:
         TableInvalid: with every finding.
     """
-    reader = Reader()
+    reader = _TableReader()
     entry = reader.mapping(document, "flip", ("expected_active", "to", "decision_id"), _GUARDS)
     flip = Flip(to=reader.text(entry, "flip", "to", DIGEST), **reader.expectations(entry, "flip"))
     reader.raise_findings()
@@ -100,7 +123,7 @@ def read_weights(document: object) -> Weights:
     Raises:
         TableInvalid: with every finding.
     """
-    reader = Reader()
+    reader = _TableReader()
     entry = reader.mapping(document, "call", ("expected_active", "weights", "decision_id"), _GUARDS)
     weights = Weights(weights=reader.weights(entry.get("weights"), "weights"), **reader.expectations(entry, "call"))
     reader.raise_findings()
@@ -113,7 +136,7 @@ def read_drain(document: object) -> tuple[str, float]:
     Raises:
         TableInvalid: with every finding.
     """
-    reader = Reader()
+    reader = _TableReader()
     entry = reader.mapping(document, "drain", ("revision", "deadline_s"), ())
     revision = reader.text(entry, "drain", "revision", DIGEST)
     deadline_s = reader.seconds(entry.get("deadline_s"), "drain.deadline_s", least=0)
@@ -132,19 +155,7 @@ def read_service_name(name: str) -> str:
     return name
 
 
-class Reader:
-    """Collects findings while it reads; what it returns counts only when there are none."""
-
-    def __init__(self) -> None:
-        self.findings: list[str] = []
-
-    def raise_findings(self) -> None:
-        if self.findings:
-            raise TableInvalid(self.findings)
-
-    def find(self, where: str, problem: str) -> None:
-        self.findings.append(f"{where}: {problem}")
-
+class _TableReader(Reader):
     def table(self, document: Mapping[str, Any]) -> RouteTable:
         declared = self.declared(document)
         active = document.get("active")
@@ -176,7 +187,7 @@ class Reader:
 
     def weights(self, value: object, where: str) -> dict[str, int]:
         """Percent by revision; an empty object is allowed."""
-        if not isinstance(value, dict) or len(value) > _MAX_ITEMS:
+        if not isinstance(value, dict) or len(value) > MAX_ITEMS:
             self.find(where, "must be an object from digest to percent")
             return {}
         for digest in value:
@@ -192,24 +203,30 @@ class Reader:
         for protocol in protocols:
             if protocol not in PROTOCOLS:
                 self.find("protocols", f"unknown {protocol!r}; known are {', '.join(sorted(PROTOCOLS))}")
-        pins = self.texts(document.get("pins", []), "pins", DIGEST)
-        for pin in pins:
-            if pin not in revisions:
-                self.find("pins", f"{pin} is not among the revisions")
         return Declared(
             aliases=self.texts(document.get("aliases"), "aliases", NAME, at_least=1),
             protocols=protocols,
             revisions=revisions,
-            pins=pins,
-            timers=self.timers(document.get("timers", {})),
-            limits=self.limits(document["limits"]) if "limits" in document else None,
-            pinning=self.flag(document.get("pinning", False), "pinning"),
-            session_header=self.text(document, "table", "session_header", HEADER, empty=True),
-            fallback=self.one_of(document, "table", "fallback", revisions, empty=True),
-            mirror=self.mirror(document["mirror"], revisions) if "mirror" in document else None,
+            **self.settings(document, revisions),
         )
 
-    def mirror(self, value: object, revisions: Mapping[str, Revision]) -> Mirror:
+    def settings(self, document: Mapping[str, Any], revisions: Collection[str]) -> dict[str, Any]:
+        """The fields of `Declared` that a table may leave out."""
+        pins = self.texts(document.get("pins", []), "pins", DIGEST)
+        for pin in pins:
+            if pin not in revisions:
+                self.find("pins", f"{pin} is not among the revisions")
+        return {
+            "pins": pins,
+            "timers": self.timers(document.get("timers", {})),
+            "limits": self.limits(document["limits"]) if "limits" in document else None,
+            "pinning": self.flag(document.get("pinning", False), "pinning"),
+            "session_header": self.text(document, "", "session_header", HEADER, empty=True),
+            "fallback": self.one_of(document, "", "fallback", revisions, empty=True),
+            "mirror": self.mirror(document["mirror"], revisions) if "mirror" in document else None,
+        }
+
+    def mirror(self, value: object, revisions: Collection[str]) -> Mirror:
         entry = self.mapping(value, "mirror", ("revision", "percent"), ("max_inflight", "max_bytes"))
         return Mirror(
             revision=self.one_of(entry, "mirror", "revision", revisions),
@@ -230,7 +247,7 @@ class Reader:
         return revisions
 
     def revision(self, value: object, where: str) -> Revision:
-        optional = ("state", "drain_deadline", "balance", "health")
+        optional = ("state", "drain_deadline", *SETTINGS_OF_REVISION)
         entry = self.mapping(value, where, ("label", "upstream_model", "dialect", "upstreams"), optional)
         state = entry.get("state", SERVING)
         if state not in (SERVING, DRAINING):
@@ -246,9 +263,15 @@ class Reader:
             upstreams=upstreams,
             state=str(state),
             drain_deadline=self.text(entry, where, "drain_deadline", MOMENT, empty=True),
-            balance=self.balance(entry.get("balance", ROUND_ROBIN), f"{where}.balance"),
-            health=self.health(entry["health"], f"{where}.health") if "health" in entry else None,
+            **self.settings_of_revision(entry, where),
         )
+
+    def settings_of_revision(self, entry: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """The fields of `Revision` that say how its replicas are treated."""
+        return {
+            "balance": self.balance(entry.get("balance", ROUND_ROBIN), at(where, "balance")),
+            "health": self.health(entry["health"], at(where, "health")) if "health" in entry else None,
+        }
 
     def balance(self, value: object, where: str) -> str:
         if value not in known_policies():
@@ -302,74 +325,16 @@ class Reader:
             found["queue_timeout_s"] = self.seconds(entry["queue_timeout_s"], "limits.queue_timeout_s", least=0.001)
         return ServiceLimits(**found)
 
-    def seconds(self, value: object, where: str, least: float) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= _DAY_S:
-            self.find(where, f"must be seconds, from {least} to {_DAY_S}")
-            return 0
-        return value
-
-    def whole(self, value: object, where: str, least: int, most: int) -> int:
-        if type(value) is not int or not least <= value <= most:
-            self.find(where, f"must be a whole number from {least} to {most}")
-            return least
-        return value
-
-    def flag(self, value: object, where: str) -> bool:
-        if not isinstance(value, bool):
-            self.find(where, "must be true or false")
-        return value is True
-
     def one_of(
         self,
         entry: Mapping[str, Any],
         where: str,
         name: str,
-        revisions: Mapping[str, Revision],
+        revisions: Collection[str],
         *,
         empty: bool = False,
     ) -> str:
         digest = self.text(entry, where, name, DIGEST, empty=empty)
         if digest and digest not in revisions:
-            self.find(f"{where}.{name}", f"{digest} is not among the revisions")
+            self.find(at(where, name), f"{digest} is not among the revisions")
         return digest
-
-    def mapping(self, value: object, where: str, required: Sequence[str], optional: Sequence[str]) -> Mapping[str, Any]:
-        if not isinstance(value, dict):
-            self.find(where, "must be an object")
-            return {}
-        for name in value:
-            if name not in required and name not in optional:
-                self.find(where, f"unknown field {name!r}; known are {', '.join((*required, *optional))}")
-        for name in required:
-            if name not in value:
-                self.find(where, f"field {name!r} is missing")
-        return value
-
-    def items(self, value: object, where: str, read: Callable[[object, str], T], at_least: int = 0) -> tuple[T, ...]:
-        if not isinstance(value, list) or not at_least <= len(value) <= _MAX_ITEMS:
-            self.find(where, f"must be a list of {at_least} to {_MAX_ITEMS} items")
-            return ()
-        return tuple(read(item, f"{where}[{index}]") for index, item in enumerate(value))
-
-    def texts(self, value: object, where: str, shape: re.Pattern[str], at_least: int = 0) -> tuple[str, ...]:
-        texts = self.items(value, where, lambda item, at: self.one_text(item, at, shape), at_least)
-        self.distinct(texts, where)
-        return texts
-
-    def text(
-        self, entry: Mapping[str, Any], where: str, name: str, shape: re.Pattern[str], *, empty: bool = False
-    ) -> str:
-        value = entry.get(name, "")
-        if name not in entry or (empty and value == ""):
-            return ""
-        return self.one_text(value, f"{where}.{name}", shape)
-
-    def one_text(self, value: object, where: str, shape: re.Pattern[str]) -> str:
-        if isinstance(value, str) and shape.fullmatch(value):
-            return value
-        self.find(where, f"{str(value)[:80]!r} does not match {shape.pattern}")
-        return ""
-
-    def distinct(self, values: Sequence[str], where: str) -> None:
-        for value in sorted({value for value in values if values.count(value) > 1}):
-            self.find(where, f"{value!r} occurs twice")

@@ -3,15 +3,24 @@
 import difflib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.components.revision import Name, RevisionSpec, Text
+from pulumi_infercrane.components.route_settings import InvalidRoute, RouteArgs, read_route
+from pulumi_infercrane.components.router_process import (
+    MAX_WORKERS,
+    InvalidRouter,
+    RouterArgs,
+    TlsFiles,
+    read_address,
+    router_address,
+)
 from pulumi_infercrane.stacks.errors import ConfigError
 from pulumi_infercrane.stacks.project import Project
 from pulumi_infercrane.stacks.yaml_lines import Located, load_yaml
@@ -19,20 +28,61 @@ from pulumi_infercrane.stacks.yaml_lines import Located, load_yaml
 NAMESPACE = "infercrane"
 
 
-class RouterConfig(BaseModel):
-    """The `router` block."""
-
+class _Block(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    listen: Annotated[str, StringConstraints(pattern=r"^127(\.\d{1,3}){3}:\d{1,5}$")] = "127.0.0.1:8000"
-    """Loopback only, until client keys exist."""
+
+class TlsConfig(_Block):
+    """The `tls` block of the router."""
+
+    cert: Text
+    key: Text
+
+
+class RouterConfig(_Block):
+    """The `router` block: what the process is started with, and `drainS`."""
+
+    requireKeys: bool = False  # noqa: N815 - as in the file
+    listen: str = "127.0.0.1:8000"
+    """Loopback only, unless keys are required."""
     drainS: float = Field(default=60.0, ge=0, le=3600)  # noqa: N815 - as in the file
+    tls: TlsConfig | None = None
+    workers: int = Field(default=0, ge=0, le=MAX_WORKERS)
+    maxConnections: int | None = Field(default=None, ge=1)  # noqa: N815 - as in the file
+    status: Text | None = None
+    accessLog: Text | None = None  # noqa: N815 - as in the file
+    record: Text | None = None
+
+    @field_validator("listen", "status")
+    @classmethod
+    def _can_be_listened_on(cls, text: str, info: ValidationInfo) -> str:
+        try:
+            if info.field_name == "listen":
+                router_address(RouterArgs(listen=text, require_keys=info.data.get("requireKeys", False)))
+            else:
+                read_address("status", text, keyed=True)
+        except InvalidRouter as error:
+            raise ValueError(error.problem) from None
+        return text
+
+    def arguments(self, root: Path) -> RouterArgs:
+        """What the component takes; relative paths are meant from `root`."""
+        log = self.accessLog or ""
+        return RouterArgs(
+            listen=self.listen,
+            drain_s=self.drainS,
+            require_keys=self.requireKeys,
+            tls=TlsFiles(str(root / self.tls.cert), str(root / self.tls.key)) if self.tls else None,
+            workers=self.workers,
+            max_connections=self.maxConnections,
+            status=self.status or "",
+            access_log=log if log in ("", "-") else str(root / log),
+            record=str(root / self.record) if self.record else "",
+        )
 
 
-class _Document(BaseModel):
+class _Document(_Block):
     """The keys of the `infercrane` namespace."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     service: Name
     revisions: dict[Name, dict[str, Any]] = Field(min_length=1)
@@ -41,6 +91,7 @@ class _Document(BaseModel):
     policy: Text = "policy.yaml"
     evidence: Text = "evidence"
     router: RouterConfig = RouterConfig()
+    route: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,6 +106,7 @@ class StackConfig:
     policy: Path
     evidence: Path
     router: RouterConfig
+    route: RouteArgs
 
     @property
     def candidate_digest(self) -> str:
@@ -134,7 +186,23 @@ def _parse(values: Mapping[str, Any], root: Path, file: Path, located: Located) 
         policy=root / document.policy,
         evidence=root / document.evidence,
         router=document.router,
+        route=_route(document.route, revisions, file, located),
     )
+
+
+def _route(document: Mapping[str, Any], revisions: Sequence[RevisionSpec], file: Path, located: Located) -> RouteArgs:
+    """The `route` block, by the rules of the route table."""
+    try:
+        return read_route(document, {spec.name: spec.digest for spec in revisions})
+    except InvalidRoute as error:
+        raise ConfigError("\n".join(_located(finding, file, located) for finding in error.findings)) from None
+
+
+def _located(finding: str, file: Path, located: Located) -> str:
+    """A finding about the block, with its line. It begins with the path of a field: `limits.max_queue` or `pins[0]`."""
+    path = finding.partition(": ")[0].replace("[", ".").replace("]", "").split(".")
+    line = located.at(("config", f"{NAMESPACE}:route", *path))
+    return f"{_where(file, line)}: {NAMESPACE}:route.{finding}"
 
 
 def _revision(name: str, value: Mapping[str, Any], root: Path, file: Path, located: Located) -> RevisionSpec:
@@ -210,9 +278,11 @@ def _keys(model: type[BaseModel], path: list[str]) -> list[str]:
     """Valid keys of the block at `path`."""
     for part in path:
         annotation = model.model_fields[part].annotation if part in model.model_fields else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        blocks = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
+        found = next((kind for kind in blocks if issubclass(kind, BaseModel)), None)
+        if found is None:
             return []
-        model = annotation
+        model = found
     return list(model.model_fields)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pulumi
 
-from pulumi_infercrane.components import InferenceService, InferenceServiceArgs, RouterArgs
+from pulumi_infercrane.components import InferenceService, InferenceServiceArgs
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.guard import GuardError
 from pulumi_infercrane.stacks.config import StackConfig, from_engine
@@ -49,5 +49,6 @@ def arguments(config: StackConfig) -> InferenceServiceArgs:
         evidence=str(config.evidence),
         candidate=config.candidate,
         initial_active=config.initial_active,
-        router=RouterArgs(listen=config.router.listen, drain_s=config.router.drainS),
+        router=config.router.arguments(config.root),
+        route=config.route,
     )

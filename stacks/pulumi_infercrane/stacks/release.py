@@ -232,6 +232,11 @@ def _lint(preview: Preview, planned: _Planned) -> None:
 
 
 def _way_out(refused: Step, preview: Preview) -> str:
+    if refused.name.endswith("-router"):
+        return (
+            "What the router is started with has changed: take that back, or restart it by plain `pulumi up`, "
+            "which lets open streams finish and refuses new requests meanwhile"
+        )
     name, _, digest = refused.name.rpartition("-")
     created = [step.name for step in preview.steps if step.op == "create" and step.type == refused.type]
     if any(other.endswith(f"-{digest}") for other in created):

@@ -1,6 +1,7 @@
-"""`infercrane:index:Route`: which revisions a router knows and where they answer. Never which of them is active.
+"""`infercrane:index:Route`: what a router is told about a service. Never which of its revisions is active.
 
-Adding and removing revisions and upstreams is done here, in one compare-and-swap; the flip belongs to Release.
+Revisions, their addresses and the settings of the table are changed here, in place, in one compare-and-swap; the flip
+belongs to Release.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from typing import Any
 
 import grpc
 
+from pulumi_infercrane.components.plugin import route_table
 from pulumi_infercrane.components.plugin.resource import (
     CheckRequest,
     CheckResult,
@@ -35,10 +37,7 @@ from pulumi_infercrane.router.control import (
     ServiceUnknown,
 )
 
-KEYS = ("control", "service", "aliases", "revisions")
-KEPT = ("pins", "pinning", "session_header", "fallback", "mirror", "timers", "limits")
-"""Settings of a table that this resource does not declare, and leaves as they are."""
-KEPT_OF_REVISION = ("balance", "health")
+KEYS = ("control", "service", "aliases", "revisions", *route_table.SETTINGS)
 DRAIN_POLL_S = 0.1
 
 
@@ -56,7 +55,7 @@ class Route:
         old_service = (request.olds or {}).get("service", request.news.get("service"))
         if old_service != request.news.get("service"):
             return CheckResult(request.news, [("service", "a service cannot be renamed: declare a new one")])
-        return CheckResult(request.news)
+        return CheckResult(*route_table.with_whole_settings(request.news))
 
     async def diff(self, request: DiffRequest) -> DiffResult:
         changed = [key for key in KEYS if request.old_inputs.get(key) != request.news.get(key)]
@@ -68,13 +67,13 @@ class Route:
         name = f"route/{request.inputs['service']}"
         if request.preview:
             return CreateResult("", _outputs(request.inputs, UNKNOWN))
-        return CreateResult(name, _outputs(request.inputs, await _put(request.inputs)))
+        return CreateResult(name, _outputs(request.inputs, await _put(request.inputs, {})))
 
     async def update(self, request: UpdateRequest) -> UpdateResult:
         if request.preview:
             return UpdateResult(_outputs(request.inputs, UNKNOWN))
         await _drain_removed(request.inputs)
-        return UpdateResult(_outputs(request.inputs, await _put(request.inputs)))
+        return UpdateResult(_outputs(request.inputs, await _put(request.inputs, request.old_inputs)))
 
     async def read(self, request: ReadRequest) -> ReadResult:
         if not request.inputs:
@@ -87,9 +86,9 @@ class Route:
             return ReadResult(request.id, request.inputs, request.outputs)
         except ServiceUnknown:
             return ReadResult(request.id, request.inputs, {**request.outputs, "drift": True})
-        drift = _upstreams(live.table["revisions"]) != _upstreams(_revisions(request.inputs))
-        outputs = {**request.outputs, "generation": live.generation, "drift": drift}
-        return ReadResult(request.id, request.inputs, outputs)
+        inputs = route_table.seen(request.inputs, live.table)
+        outputs = _outputs(inputs, live.generation) | {"drift": route_table.strayed(inputs, live.table)}
+        return ReadResult(request.id, inputs, outputs)
 
     async def delete(self, request: DeleteRequest) -> None:
         async with _router(request.inputs) as router:
@@ -106,12 +105,12 @@ def _router(inputs: Properties) -> ControlClient:
     return ControlClient(Path(inputs["control"]))
 
 
-async def _put(inputs: Properties) -> str:
+async def _put(inputs: Properties, before: Properties) -> str:
     service = inputs["service"]
     try:
         async with _router(inputs) as router:
             live = await _live(router, service)
-            body = _table(inputs, live.table if live else {})
+            body = route_table.table(inputs, before, live.table if live else {})
             return (await router.put(service, body, if_match=live.generation if live else None)).generation
     except RouterError as error:
         raise Failure(
@@ -124,42 +123,6 @@ async def _live(router: ControlClient, service: str) -> LiveService | None:
         return await router.get(service)
     except ServiceUnknown:
         return None
-
-
-def _table(inputs: Properties, live: Mapping[str, Any]) -> dict[str, Any]:
-    """The table to be: what is declared here, and whatever else the router was told about this service.
-
-    A revision that leaves takes what named it along: it can be no pin, mirror or fallback any more.
-    """
-    revisions = _revisions(inputs)
-    kept = {name: live[name] for name in KEPT if name in live}
-    if "pins" in kept:
-        kept["pins"] = [digest for digest in kept["pins"] if digest in revisions]
-    if kept.get("mirror", {}).get("revision") not in revisions:
-        kept.pop("mirror", None)
-    if kept.get("fallback") not in revisions:
-        kept.pop("fallback", None)
-    for digest, entry in revisions.items():
-        before = live.get("revisions", {}).get(digest, {})
-        entry.update({name: before[name] for name in KEPT_OF_REVISION if name in before})
-    return {**kept, "aliases": list(inputs["aliases"]), "protocols": list(inputs["protocols"]), "revisions": revisions}
-
-
-def _revisions(inputs: Properties) -> dict[str, Any]:
-    return {
-        revision["digest"]: {
-            "label": revision["label"],
-            "state": "serving",
-            "upstream_model": revision["model"],
-            "dialect": revision["dialect"],
-            "upstreams": [{"id": f"{revision['label']}-{n}", "url": url} for n, url in enumerate(revision["urls"])],
-        }
-        for revision in inputs["revisions"]
-    }
-
-
-def _upstreams(revisions: Mapping[str, Any]) -> dict[str, list[str]]:
-    return {digest: [upstream["url"] for upstream in entry["upstreams"]] for digest, entry in revisions.items()}
 
 
 async def _drain_removed(inputs: Properties) -> None:
@@ -194,19 +157,26 @@ def _outputs(inputs: Properties, generation: Any) -> dict[str, Any]:
 
 
 _TEXT = {"type": "string"}
+_ANY = {"$ref": "pulumi.json#/Any"}
 _INPUTS: dict[str, Any] = {
     "control": _TEXT,
     "service": _TEXT,
     "aliases": {"type": "array", "items": _TEXT},
     "protocols": {"type": "array", "items": _TEXT},
-    "revisions": {"type": "array", "items": {"$ref": "pulumi.json#/Any"}},
+    "revisions": {"type": "array", "items": _ANY},
     "drainS": {"type": "number"},
 }
+_SETTINGS: dict[str, Any] = {
+    **dict.fromkeys(route_table.SETTINGS, _ANY),
+    **dict.fromkeys(("session_header", "fallback", "balance"), _TEXT),
+    "pins": {"type": "array", "items": _TEXT},
+    "pinning": {"type": "boolean"},
+}
 _SCHEMA: dict[str, Any] = {
-    "description": "The revisions a router knows for one service, and where each of them answers.",
-    "inputProperties": _INPUTS,
+    "description": "What a router is told about one service: its revisions and their addresses, limits, pins …",
+    "inputProperties": {**_INPUTS, **_SETTINGS},
     "requiredInputs": list(_INPUTS),
-    "properties": {**_INPUTS, "generation": _TEXT, "drift": {"type": "boolean"}},
+    "properties": {**_INPUTS, **_SETTINGS, "generation": _TEXT, "drift": {"type": "boolean"}},
     "required": ["generation"],
 }
 
