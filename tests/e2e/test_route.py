@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ import httpx
 import pytest
 
 from pulumi_infercrane.components.supervision.observing import read_record
+from pulumi_infercrane.components.supervision.ports import free_port
 from tests.e2e.lab import SERVICE, STACK, Lab
+from tests.router.test_listening import certificate
 
 pytestmark = [pytest.mark.engine, pytest.mark.runtime]
 
@@ -152,3 +155,19 @@ def test_keys_are_required_by_the_stack_and_made_at_the_router(lab: Lab) -> None
     assert "chat-router" in refused.text
     assert "What the router is started with has changed" in refused.text
     assert pid_of(lab, f"{SERVICE}-router") == router
+
+
+def test_the_router_is_started_as_declared(lab: Lab) -> None:
+    chain, key = certificate(lab.project, "localhost")
+    status = f"127.0.0.1:{free_port()}"
+    flags = {"tls": {"cert": chain.name, "key": key.name}, "workers": 2, "maxConnections": 50, "status": status}
+    declare(lab, router=flags, limits=ONE)
+    lab.up()
+    url = lab.pulumi("stack", "output", "url", "--stack", STACK).out.strip()
+    assert url == lab.url.replace("http:", "https:")
+    trusting = ssl.create_default_context(cafile=str(chain))
+    trusting.check_hostname = False
+    assert httpx.get(f"{url}/models", verify=trusting, trust_env=False).json()["data"][0]["id"] == SERVICE
+    assert httpx.get(f"http://{status}/readyz", trust_env=False).json()["ready"]
+    assert 'infercrane_router_workers{state="serving"} 2' in httpx.get(f"http://{status}/metrics", trust_env=False).text
+    lab.pulumi("preview", "--expect-no-changes", "--stack", STACK)
