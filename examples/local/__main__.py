@@ -13,8 +13,10 @@ from pulumi_infercrane.components import (
     InferenceServiceArgs,
     ModelSpec,
     RevisionSpec,
+    RouteArgs,
     RouterArgs,
     RuntimeSpec,
+    ServiceLimits,
 )
 
 config = pulumi.Config()
@@ -42,6 +44,7 @@ chat = InferenceService(
         candidate="r2",
         policy="policy.yaml",
         router=RouterArgs(listen=config.get("listen") or "127.0.0.1:8000", drain_s=10),
+        route=RouteArgs(limits=ServiceLimits(max_inflight=8, max_queue=32), pins=["r2"]),
     ),
 )
 

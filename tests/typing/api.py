@@ -16,10 +16,14 @@ from pulumi_infercrane.components import (
     GpuPool,
     InferenceService,
     InferenceServiceArgs,
+    Mirror,
     ModelSpec,
     PoolSpec,
     RevisionSpec,
+    RouteArgs,
+    RouterArgs,
     RuntimeSpec,
+    ServiceLimits,
 )
 from pulumi_infercrane.guard import (
     Decision,
@@ -69,6 +73,14 @@ def a_service(revisions: Sequence[RevisionSpec]) -> None:
     plain: str = service.url  # wrong
     print(url, verdict, plain)
     InferenceServiceArgs(revisions=revisions)  # wrong
+
+
+def a_route(revisions: Sequence[RevisionSpec]) -> InferenceServiceArgs:
+    route = RouteArgs(limits=ServiceLimits(max_inflight=8), pins=["r2"], mirror=Mirror("r2", percent=10))
+    RouteArgs(limits={"max_inflight": 8})  # wrong
+    RouteArgs(limit=ServiceLimits(max_inflight=8))  # wrong
+    RouterArgs(require_keys="yes")  # wrong
+    return InferenceServiceArgs(revisions, policy="policy.yaml", router=RouterArgs(require_keys=True), route=route)
 
 
 def a_decision(policy_file: Path, folder: Path) -> Decision:
