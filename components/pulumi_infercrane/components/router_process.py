@@ -62,6 +62,16 @@ class RouterArgs:
     """File with a recording policy; without one nothing is kept of requests."""
 
 
+def refuse_unusable(args: RouterArgs) -> None:
+    """Before anything is declared.
+
+    Raises:
+        InvalidRouter: naming the argument that is wrong.
+    """
+    router_address(args)
+    _options(args)
+
+
 def router_address(args: RouterArgs) -> ListenAddress:
     """Where clients reach it.
 

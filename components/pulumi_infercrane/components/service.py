@@ -13,8 +13,8 @@ from pulumi_infercrane.components.place import Place, place_of
 from pulumi_infercrane.components.process import merged
 from pulumi_infercrane.components.release import Release, ReleaseArgs
 from pulumi_infercrane.components.revision import RevisionSpec
-from pulumi_infercrane.components.route_settings import RouteArgs
-from pulumi_infercrane.components.router_process import RouterArgs
+from pulumi_infercrane.components.route_settings import RouteArgs, table_settings
+from pulumi_infercrane.components.router_process import RouterArgs, refuse_unusable
 from pulumi_infercrane.components.routing import Routing
 from pulumi_infercrane.components.runtime import Runtime
 from pulumi_infercrane.guard import reference_folder
@@ -142,6 +142,8 @@ def _refuse_contradictions(args: InferenceServiceArgs) -> None:
         other = by_digest.setdefault(spec.digest, spec.name)
         if other != spec.name:
             raise InvalidService(f"revisions: {other!r} and {spec.name!r} describe the same thing; keep one of them")
+    table_settings(args.route, {spec.name: spec.digest for spec in args.revisions})
+    refuse_unusable(args.router)
     for argument, name in (("candidate", args.candidate), ("initial_active", args.initial_active)):
         if name is not None and name not in names:
             raise InvalidService(f"{argument}: {name!r} is not declared; declared are {', '.join(names)}")
