@@ -20,6 +20,7 @@ from tests.router.test_listening import certificate
 pytestmark = [pytest.mark.engine, pytest.mark.runtime]
 
 PINNED = "x-infercrane-revision"
+MESSAGES = [{"role": "user", "content": "the model"}]
 ROUTE = {"pins": ["r2"], "mirror": {"revision": "r2", "percent": 100}, "timers": {"gap_s": 600}}
 ONE, TWO = {"max_inflight": 1, "max_queue": 0}, {"max_inflight": 2, "max_queue": 0}
 
@@ -46,7 +47,7 @@ def told_by_hand(lab: Lab, **settings: Any) -> None:
 
 
 def asked(lab: Lab, **headers: str) -> httpx.Response:
-    body = {"model": SERVICE, "max_tokens": 4, "messages": [{"role": "user", "content": "the model"}]}
+    body = {"model": SERVICE, "max_tokens": 4, "messages": MESSAGES}
     return httpx.post(f"{lab.url}/chat/completions", json=body, headers=headers, timeout=30, trust_env=False)
 
 
@@ -58,11 +59,22 @@ def pid_of(lab: Lab, process: str) -> int:
     return int(record["child"]["pid"])
 
 
+def mirrored(lab: Lab, revision: str) -> bool:
+    """Whether a copy has ended at a revision, within a few seconds."""
+    begin = f'infercrane_router_mirrored_total{{service="{SERVICE}",revision="{revision}"'
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        lines = lab.control("GET", "/metrics").text.splitlines()
+        if any(line.startswith(begin) and not line.endswith(" 0") for line in lines):
+            return True
+        time.sleep(0.1)
+    return False
+
+
 @contextmanager
 def open_stream(lab: Lab) -> Iterator[Iterator[str]]:
     """A stream of r1 that has begun; it goes on when it is read further, for until then its server stands still."""
-    body = {"model": SERVICE, "stream": True, "max_tokens": 400, "ignore_eos": True}
-    body["messages"] = [{"role": "user", "content": "the model"}]
+    body = {"model": SERVICE, "stream": True, "max_tokens": 400, "ignore_eos": True, "messages": MESSAGES}
     server = pid_of(lab, "r1-")
     with httpx.stream("POST", f"{lab.url}/chat/completions", json=body, timeout=30, trust_env=False) as answer:
         lines = answer.iter_lines()
@@ -106,18 +118,6 @@ def test_what_is_declared_about_a_route_holds_and_changes_in_place(lab: Lab) -> 
         assert "data: [DONE]" in list(stream)
 
     lab.pulumi("preview", "--expect-no-changes", "--stack", STACK)
-
-
-def mirrored(lab: Lab, revision: str) -> bool:
-    """Whether a copy has ended at a revision, within a few seconds."""
-    begin = f'infercrane_router_mirrored_total{{service="{SERVICE}",revision="{revision}"'
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        lines = lab.control("GET", "/metrics").text.splitlines()
-        if any(line.startswith(begin) and not line.endswith(" 0") for line in lines):
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def test_what_was_changed_by_hand_is_shown_and_what_is_not_declared_is_kept(lab: Lab) -> None:
