@@ -13,6 +13,7 @@ from pulumi_infercrane.router.errors import TableInvalid
 from pulumi_infercrane.router.schema import SETTINGS as OF_SERVICE
 from pulumi_infercrane.router.schema import SETTINGS_OF_REVISION as OF_REVISION
 from pulumi_infercrane.router.schema import read_settings
+from pulumi_infercrane.router.table import ROUND_ROBIN
 
 SETTINGS = (*OF_SERVICE, *OF_REVISION)
 """Settings of a table by name; those of a revision are declared for all of them."""
@@ -22,7 +23,7 @@ _UNSAID: Mapping[str, Any] = {
     "pinning": False,
     "session_header": "",
     "fallback": "",
-    "balance": "round_robin",
+    "balance": ROUND_ROBIN,
 }
 """What a table means that says nothing of a setting; those not listed it then does not have."""
 
