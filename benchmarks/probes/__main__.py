@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.probes import page
-from benchmarks.probes.peers import PEERS, Peer
+from benchmarks.probes.peers import PEERS, Asked
 from tests.router.probes import Stage, all_probes, verdict
 from tests.router.upstream import Upstream
 from tests.runtimes.downloads import PrepareError
@@ -29,7 +29,7 @@ def main(names: Sequence[str]) -> None:
     page.write(results)
 
 
-async def _asked(name: str, peer: Peer) -> dict[str, str]:
+async def _asked(name: str, peer: Asked) -> dict[str, str]:
     """What is lost, by probe."""
     upstream, lost = Upstream(), dict[str, str]()
     await upstream.start()

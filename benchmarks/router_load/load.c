@@ -1,24 +1,28 @@
-/* Keeps a number of requests open, one per connection.  usage: load PORT CONNECTIONS stream|whole RAMP_S MEASURE_S
+/* Keeps a number of requests open, one per connection.
+ * usage: load PORT CONNECTIONS stream|whole|resting RAMP_S MEASURE_S [HEADER]
  *
  * Connections start spread over RAMP_S; each sends its next request when the answer has ended. What arrives during the
- * MEASURE_S after the ramp is counted; then nothing new starts and what is open finishes. Prints `measuring` when the
- * measured part begins and one JSON line at the end. */
+ * MEASURE_S after the ramp is counted; then nothing new starts, whole answers finish and streams are left. `resting` asks
+ * for whole answers and sleeps until they come. HEADER goes with each request. Prints `measuring` when the measured part
+ * begins and one JSON line at the end. */
 #include "common.h"
 
+#define USAGE "usage: load PORT CONNECTIONS stream|whole|resting RAMP_S MEASURE_S [HEADER]\n"
 #define LATENCIES 4000000
+#define ANSWER 8192
 #define BUFFER (256 * 1024)
 
 typedef struct {
     int fd, busy, done, pending;
     int64_t start_at, asked_at, first_at;
-    char line[1024]; /* the unfinished line of the answer */
+    char answer[ANSWER]; /* of a stream its unfinished line */
     size_t filled;
 } Connection;
 
-static int epoll, streaming;
+static int epoll, streaming, awake;
 static int64_t measure_from, measure_to;
 static struct sockaddr_in target;
-static char request[1024];
+static char request[2048];
 static size_t request_size;
 static long events_measured, answers_measured, answers, broken;
 static uint32_t *delays, *firsts; /* tenths of microseconds */
@@ -59,9 +63,9 @@ static void end(Connection *c, int good, int64_t at) {
 }
 
 static void take_line(Connection *c, int64_t at) {
-    c->line[c->filled] = 0;
-    char *sent = strstr(c->line, "t=");
-    if (strncmp(c->line, "data: ", 6) == 0) {
+    c->answer[c->filled] = 0;
+    char *sent = strstr(c->answer, "t=");
+    if (strncmp(c->answer, "data: ", 6) == 0) {
         if (!sent) c->done = 1; /* [DONE] */
         else if (measuring(at)) {
             events_measured++;
@@ -71,7 +75,7 @@ static void take_line(Connection *c, int64_t at) {
             c->first_at = at;
             if (measuring(at)) note(firsts, &first_count, at - c->asked_at);
         }
-    } else if (strcmp(c->line, "0\r") == 0 && c->done) {
+    } else if (strcmp(c->answer, "0\r") == 0 && c->done) {
         c->done = 2;
     } else if (c->done == 2) {
         end(c, 1, at);
@@ -79,9 +83,23 @@ static void take_line(Connection *c, int64_t at) {
     c->filled = 0;
 }
 
-/* A whole answer ends with the closing braces of its only document. */
+/* By its length, or by its last chunk. */
+static int is_whole(const Connection *c) {
+    const char *body = strstr(c->answer, "\r\n\r\n"), *length = strcasestr(c->answer, "\ncontent-length:");
+    if (!body) return 0;
+    size_t head = body + 4 - c->answer;
+    if (length && length < body) return c->filled >= head + strtoul(length + 16, NULL, 10);
+    return memcmp(c->answer + c->filled - 7, "\r\n0\r\n\r\n", 7) == 0;
+}
+
 static void take_whole(Connection *c, const char *bytes, size_t size, int64_t at) {
-    if (size >= 2 && memcmp(bytes + size - 2, "}}", 2) == 0) end(c, memcmp(bytes, "HTTP/1.1 200", 12) == 0, at);
+    if (c->filled + size >= sizeof c->answer) {
+        end(c, 0, at);
+        return;
+    }
+    memcpy(c->answer + c->filled, bytes, size);
+    c->answer[c->filled += size] = 0;
+    if (is_whole(c)) end(c, memcmp(c->answer, "HTTP/1.1 200", 12) == 0, at);
 }
 
 static void take(Connection *c, const char *bytes, size_t size) {
@@ -92,7 +110,7 @@ static void take(Connection *c, const char *bytes, size_t size) {
     }
     for (size_t i = 0; i < size && c->fd >= 0; i++) {
         if (bytes[i] == '\n') take_line(c, at);
-        else if (c->filled < sizeof c->line - 1) c->line[c->filled++] = bytes[i];
+        else if (c->filled < sizeof c->answer - 1) c->answer[c->filled++] = bytes[i];
     }
 }
 
@@ -133,20 +151,22 @@ static void report(double seconds) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 6) return fprintf(stderr, "usage: load PORT CONNECTIONS stream|whole RAMP_S MEASURE_S\n"), 2;
+    if (argc != 6 && argc != 7) return fputs(USAGE, stderr), 2;
     many_files();
     target = loopback(atoi(argv[1]));
     int count = atoi(argv[2]), open = 1, announced = 0;
     streaming = strcmp(argv[3], "stream") == 0;
+    awake = strcmp(argv[3], "whole") == 0;
     int64_t begin = now_ns(), ramp = (int64_t)(atof(argv[4]) * 1e9);
     measure_from = begin + ramp;
     measure_to = measure_from + (int64_t)(atof(argv[5]) * 1e9);
     char body[512];
-    int size = snprintf(body, sizeof body, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\",\"content\":\"You are a helpful "
+    int size = snprintf(body, sizeof body, "{\"model\":\"chat\",\"messages\":[{\"role\":\"system\",\"content\":\"You are a helpful "
         "assistant that answers briefly and precisely.\"},{\"role\":\"user\",\"content\":\"What is the capital of France, and "
         "since when has it been the capital?\"}],\"max_tokens\":64,\"temperature\":0.7,\"stream\":%s}", streaming ? "true" : "false");
     request_size = snprintf(request, sizeof request, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:%s\r\nContent-Type: "
-        "application/json\r\nAccept: */*\r\nUser-Agent: load/1\r\nContent-Length: %d\r\n\r\n%s", argv[1], size, body);
+        "application/json\r\nAccept: */*\r\nUser-Agent: load/1\r\n%s%sContent-Length: %d\r\n\r\n%s", argv[1],
+        argc == 7 ? argv[6] : "", argc == 7 ? "\r\n" : "", size, body);
     epoll = epoll_create1(0);
     delays = malloc(LATENCIES * sizeof *delays);
     firsts = malloc(LATENCIES * sizeof *firsts);
@@ -158,11 +178,11 @@ int main(int argc, char **argv) {
         for (; started < count && all[started].start_at <= now; started++) ask(&all[started]);
         if (!announced && now >= measure_from) announced = 1, puts("measuring"), fflush(stdout);
         int64_t next = started < count ? all[started].start_at : announced ? now + 20000000LL : measure_from;
-        int happened = wait_events(epoll, events, next, !streaming);
+        int happened = wait_events(epoll, events, next, awake);
         for (int i = 0; i < happened; i++) serve(events[i].data.ptr, events[i].events);
         if (now_ns() < measure_to) continue;
         open = 0;
-        for (int i = 0; i < count; i++) open += all[i].busy;
+        for (int i = 0; i < count && !streaming; i++) open += all[i].busy;
     }
     report((measure_to - measure_from) / 1e9);
     return 0;

@@ -1,7 +1,8 @@
-/* A model server that computes nothing.  usage: upstream PORT EVENTS INTERVAL_US
+/* A model server that computes nothing.  usage: upstream PORT EVENTS INTERVAL_US [resting]
  *
  * A body with `"stream":true` is answered by EVENTS chat chunks, one per INTERVAL_US, then [DONE]; every chunk carries
- * the time it was sent. Any other body is answered by one JSON document. */
+ * the time it was sent. Any other body, and a GET, is answered by one JSON document. `resting` always sleeps between
+ * requests. */
 #include "common.h"
 
 #define REQUEST_SIZE (128 * 1024)
@@ -52,7 +53,7 @@ static int send_event(Connection *c) {
 
 static int answer(Connection *c, const char *body) {
     char head[256];
-    if (!strstr(body, "\"stream\":true")) {
+    if (!strstr(body, "\"stream\":true") && !strstr(body, "\"stream\": true")) {
         int size = snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
             sizeof DOCUMENT - 1);
         char whole[sizeof head + sizeof DOCUMENT];
@@ -82,9 +83,10 @@ static int receive(Connection *c) {
     if (errno != EAGAIN) return -1;
     c->request[c->received] = 0;
     char *body = strstr(c->request, "\r\n\r\n"), *length = strcasestr(c->request, "\ncontent-length:");
-    if (!body || !length) return 0;
+    int get = memcmp(c->request, "GET ", 4) == 0; /* health, models */
+    if (!body || !(length || get)) return 0;
     body += 4;
-    if (c->received < (size_t)(body - c->request) + strtoul(length + 16, NULL, 10)) return 0;
+    if (!get && c->received < (size_t)(body - c->request) + strtoul(length + 16, NULL, 10)) return 0;
     c->received = 0;
     return answer(c, body);
 }
@@ -125,7 +127,7 @@ static void accept_all(int epoll, int listener) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) return fprintf(stderr, "usage: upstream PORT EVENTS INTERVAL_US\n"), 2;
+    if (argc != 4 && argc != 5) return fprintf(stderr, "usage: upstream PORT EVENTS INTERVAL_US [resting]\n"), 2;
     many_files();
     struct sockaddr_in address = loopback(atoi(argv[1]));
     events_per_stream = atoi(argv[2]);
@@ -137,7 +139,7 @@ int main(int argc, char **argv) {
     struct epoll_event events[MAX_EVENTS];
     for (;;) {
         int64_t now = now_ns();
-        int awake = !first && now - whole_at < STAY_AWAKE;
+        int awake = argc == 4 && !first && now - whole_at < STAY_AWAKE;
         int count = wait_events(epoll, events, first ? first->due : now + (awake ? STAY_AWAKE : 1000000000LL), awake);
         for (int i = 0; i < count; i++) {
             Connection *c = events[i].data.ptr;

@@ -1,0 +1,85 @@
+"""Programs that are measured: started on certain cores, with all they start; what they use; ended with all they started."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+STOP_S = 10
+
+PIN = """
+import os, resource, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+os.sched_setaffinity(0, map(int, sys.argv[1].split(",")))
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def start(
+    command: Sequence[str | Path],
+    cores: Sequence[int],
+    output: int | IO[bytes] = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Pinned before it begins, so that every thread and child of it stays there; in a process group of its own."""
+    pinned = [sys.executable, "-c", PIN, ",".join(map(str, cores)), *map(str, command)]
+    errors = None if output in (subprocess.DEVNULL, subprocess.PIPE) else output
+    return subprocess.Popen(
+        pinned, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=environment, start_new_session=True
+    )
+
+
+@contextmanager
+def running(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """Asked to end at the end; what is left of its group is killed."""
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all that descend from it."""
+    found = [pid]
+    for one in found:  # grows on the way
+        for children in Path(f"/proc/{one}/task").glob("*/children"):
+            found += map(int, children.read_text().split())
+    return found
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of all threads of a process and of what it started, to the nanosecond."""
+    tasks = (task for one in tree(pid) for task in Path(f"/proc/{one}/task").glob("*/schedstat"))
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def memory_mib(pid: int) -> float:
+    """Resident, of a process and of what it started."""
+    sizes = (_field(Path(f"/proc/{one}/status"), "VmRSS:") for one in tree(pid))
+    return sum(int(size.removesuffix("kB")) for size in sizes) / 1024
+
+
+def strays(pid: int, cores: Sequence[int]) -> set[int]:
+    """Cores that a thread of it may run on, though it was not given them."""
+    tasks = (task for one in tree(pid) for task in Path(f"/proc/{one}/task").glob("*"))
+    return {core for task in tasks for core in os.sched_getaffinity(int(task.name))} - set(cores)
+
+
+def machine_busy_s() -> float:
+    """Processor time of everybody."""
+    user, nice, system, _, _, irq, soft, steal = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _field(path: Path, name: str) -> str:
+    return path.read_text().partition(name)[2].partition("\n")[0].strip()
