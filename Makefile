@@ -53,8 +53,8 @@ unit: setup ## run the fast tests only
 bench: setup engine ## measure the router, the provider process, the command line and the guard, as ratios
 	@$(RUN)python benchmarks/run.py
 
-bench-router: setup ## measure the router alone, beside nginx (about 6 minutes)
-	@$(RUN)python -m benchmarks.router
+bench-router: setup ## measure the router beside nginx, HAProxy, Envoy and five more (about 18 minutes); rewrites docs/performance.md
+	@$(RUN)python -m benchmarks.router --page
 
 simulate: setup ## judge drawn evidence whose truth is known (about 4 minutes); rewrites docs/simulation.md
 	@$(RUN)python -m benchmarks.simulate

@@ -1,4 +1,4 @@
-"""Programs that are measured: started on certain cores, with all they start; what they use; ended with all they started."""
+"""Programs that are measured: started on certain cores with all they start; what they use; ended with all of it."""
 
 import os
 import signal
@@ -53,26 +53,33 @@ def tree(pid: int) -> list[int]:
     found = [pid]
     for one in found:  # grows on the way
         for children in Path(f"/proc/{one}/task").glob("*/children"):
-            found += map(int, children.read_text().split())
+            found += map(int, _read(children).split())
     return found
 
 
+def tasks(pid: int) -> list[Path]:
+    """The folders of all threads of a process and of what it started; none of one that has ended."""
+    return [task for one in tree(pid) for task in Path(f"/proc/{one}/task").glob("*")]
+
+
 def cpu_s(pid: int) -> float:
-    """Processor time of all threads of a process and of what it started, to the nanosecond."""
-    tasks = (task for one in tree(pid) for task in Path(f"/proc/{one}/task").glob("*/schedstat"))
-    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+    """Processor time of them, to the nanosecond."""
+    return sum(int((_read(task / "schedstat") or "0").split()[0]) for task in tasks(pid)) / 1e9
 
 
 def memory_mib(pid: int) -> float:
     """Resident, of a process and of what it started."""
-    sizes = (_field(Path(f"/proc/{one}/status"), "VmRSS:") for one in tree(pid))
-    return sum(int(size.removesuffix("kB")) for size in sizes) / 1024
+    pages = sum(int((_read(Path(f"/proc/{one}/statm")) or "0 0").split()[1]) for one in tree(pid))
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def strays(pid: int, cores: Sequence[int]) -> set[int]:
     """Cores that a thread of it may run on, though it was not given them."""
-    tasks = (task for one in tree(pid) for task in Path(f"/proc/{one}/task").glob("*"))
-    return {core for task in tasks for core in os.sched_getaffinity(int(task.name))} - set(cores)
+    allowed: set[int] = set()
+    for task in tasks(pid):
+        with suppress(ProcessLookupError):
+            allowed |= os.sched_getaffinity(int(task.name))
+    return allowed - set(cores)
 
 
 def machine_busy_s() -> float:
@@ -81,5 +88,9 @@ def machine_busy_s() -> float:
     return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def _field(path: Path, name: str) -> str:
-    return path.read_text().partition(name)[2].partition("\n")[0].strip()
+def _read(path: Path) -> str:
+    """Empty when the process has ended."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

@@ -20,7 +20,7 @@ from time import monotonic
 
 import httpx
 
-from benchmarks.router import memory_mib
+from benchmarks.processes import memory_mib
 from benchmarks.rows import Row, publish
 from pulumi_infercrane.router import ControlClient, Flip
 from tests.router.conftest import R1, R2, RouterProcess, declared, revision

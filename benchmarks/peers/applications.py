@@ -1,4 +1,4 @@
-"""Proxies written in Python, from the package index: LiteLLM, and what people write themselves. One worker, no access log."""
+"""Proxies in Python, from the package index: LiteLLM, and what people write themselves. One worker, no access log."""
 
 import json
 from collections.abc import Mapping

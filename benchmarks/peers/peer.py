@@ -16,7 +16,7 @@ from tests.engine.engine import cache_folder
 
 @dataclass(frozen=True)
 class Place:
-    """What a peer is started with. `silence_s` is how long it may wait for the model server, where it has such timers."""
+    """What a peer is started with. `silence_s` is how long the model server may be silent, where it has such timers."""
 
     upstream: str
     """The URL of the model server. It answers as the model `chat`."""
@@ -35,7 +35,7 @@ class Peer:
     headers: tuple[str, ...] = ()
     """What every client sends."""
     slow: bool = False
-    """Takes so long for an event that a thousand streams are out of its reach."""
+    """A thousand streams are out of its reach."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""nginx, HAProxy and Envoy set up to relay as fast as they can: one worker, every connection kept, nothing logged or added.
+"""nginx, HAProxy and Envoy set up to relay as fast as they can: one worker, connections kept, nothing logged or added.
 
 The probes ask the configurations that `infercrane router export` writes instead.
 """

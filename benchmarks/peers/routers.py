@@ -1,4 +1,4 @@
-"""Routers made for model servers, from the package index: one attempt for a request, no circuit breaker, errors logged."""
+"""Routers for model servers, from the package index: one attempt for a request, no circuit breaker, errors logged."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -23,7 +23,10 @@ PEERS: Mapping[str, Peer] = MappingProxyType(
     {
         "vllm-router": Peer(_command(VLLM, "vllm-router"), pinned(VLLM)),
         "sglang-router": Peer(_command(SGLANG, "sglang-router", "launch"), pinned(SGLANG)),
-        "smg": Peer(_command(SMG, "smg", "launch", more=("--disable-tokenizer-autoload",)), pinned(SMG)),
+        "smg": Peer(
+            _command(SMG, "smg", "launch", more=("--disable-tokenizer-autoload", "--disable-load-monitoring")),
+            pinned(SMG),
+        ),
     }
 )
 """sglang-router installs a script `smg` too: each has an environment of its own."""

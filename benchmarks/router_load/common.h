@@ -55,6 +55,16 @@ static void many_files(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* The body of a message of `size` bytes once it is whole, by its length or by its last chunk, else NULL. */
+static const char *whole_body(const char *message, size_t size) {
+    const char *body = strstr(message, "\r\n\r\n"), *length = strcasestr(message, "\ncontent-length:");
+    if (!body) return NULL;
+    body += 4;
+    int whole = length && length < body ? message + size >= body + strtoul(length + 16, NULL, 10)
+                                        : memcmp(message + size - 7, "\r\n0\r\n\r\n", 7) == 0;
+    return whole ? body : NULL;
+}
+
 /* Wait until `until` (ns) or an event, whichever is first.
  *
  * `awake` waits without sleeping. Where answers come at the speed of the proxy, its peers have the time to fall asleep

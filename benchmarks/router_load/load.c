@@ -83,15 +83,6 @@ static void take_line(Connection *c, int64_t at) {
     c->filled = 0;
 }
 
-/* By its length, or by its last chunk. */
-static int is_whole(const Connection *c) {
-    const char *body = strstr(c->answer, "\r\n\r\n"), *length = strcasestr(c->answer, "\ncontent-length:");
-    if (!body) return 0;
-    size_t head = body + 4 - c->answer;
-    if (length && length < body) return c->filled >= head + strtoul(length + 16, NULL, 10);
-    return memcmp(c->answer + c->filled - 7, "\r\n0\r\n\r\n", 7) == 0;
-}
-
 static void take_whole(Connection *c, const char *bytes, size_t size, int64_t at) {
     if (c->filled + size >= sizeof c->answer) {
         end(c, 0, at);
@@ -99,7 +90,7 @@ static void take_whole(Connection *c, const char *bytes, size_t size, int64_t at
     }
     memcpy(c->answer + c->filled, bytes, size);
     c->answer[c->filled += size] = 0;
-    if (is_whole(c)) end(c, memcmp(c->answer, "HTTP/1.1 200", 12) == 0, at);
+    if (whole_body(c->answer, c->filled)) end(c, memcmp(c->answer, "HTTP/1.1 200", 12) == 0, at);
 }
 
 static void take(Connection *c, const char *bytes, size_t size) {

@@ -80,13 +80,11 @@ static int receive(Connection *c) {
         c->received += got;
         if (c->received == REQUEST_SIZE) return -1;
     }
-    if (errno != EAGAIN) return -1;
+    if (errno != EAGAIN || memcmp(c->request, "PRI ", 4) == 0) return -1; /* HTTP/2 is not spoken here */
     c->request[c->received] = 0;
-    char *body = strstr(c->request, "\r\n\r\n"), *length = strcasestr(c->request, "\ncontent-length:");
-    int get = memcmp(c->request, "GET ", 4) == 0; /* health, models */
-    if (!body || !(length || get)) return 0;
-    body += 4;
-    if (!get && c->received < (size_t)(body - c->request) + strtoul(length + 16, NULL, 10)) return 0;
+    int asks = memcmp(c->request, "GET ", 4) == 0; /* about health or models */
+    const char *body = asks ? strstr(c->request, "\r\n\r\n") : whole_body(c->request, c->received);
+    if (!body) return 0;
     c->received = 0;
     return answer(c, body);
 }
