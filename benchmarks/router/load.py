@@ -21,7 +21,7 @@ from pulumi_infercrane.components.supervision.ports import free_port
 from tests.engine.engine import cache_folder
 
 SOURCES = Path(__file__).parents[1] / "router_load"
-SETTLE_S, START_S = 0.5, 120
+SETTLE_S, START_S, FINISH_S = 0.5, 120, 60
 MAX_TRIES = 2
 
 
@@ -93,7 +93,7 @@ def measure(proxy: Serving, on: Stand, load: Load) -> Cell:
         time.sleep(load.measure_s)
         elapsed, busy, used = time.monotonic() - began, machine_busy_s() - busy, cpu_s(proxy.pid) - used
         helped, memory, left = _of_tools(tool.pid, on) - helped, memory_mib(proxy.pid), strays(proxy.pid, proxy.cores)
-        report = _report(tool)
+        report = report_of(tool)
     if left:
         raise Failed(f"it may run on the cores {sorted(left)} too")
     return _cell(report, load, used / elapsed, memory, (busy - used - helped) / elapsed)
@@ -103,8 +103,19 @@ def _of_tools(tool: int, on: Stand) -> float:
     return cpu_s(tool) + cpu_s(on.upstream.pid)
 
 
-def _report(tool: "subprocess.Popen[bytes]") -> dict[str, Any]:
-    report: dict[str, Any] = json.loads(tool.communicate()[0].splitlines()[-1])
+def report_of(tool: "subprocess.Popen[bytes]", finish_s: float = FINISH_S) -> dict[str, Any]:
+    """What the load tool says at its end.
+
+    Raises:
+        Failed: what is open does not end, or nothing listens any more.
+    """
+    try:
+        said, _ = tool.communicate(timeout=finish_s)
+    except subprocess.TimeoutExpired as late:
+        raise Failed(f"requests are still open after {finish_s:g} s") from late
+    if tool.returncode != 0:
+        raise Failed(f"the load tool ended with {tool.returncode}: is nobody listening?")
+    report: dict[str, Any] = json.loads(said.splitlines()[-1])
     return report
 
 

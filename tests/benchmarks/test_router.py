@@ -12,8 +12,23 @@ import pytest
 
 from benchmarks import processes
 from benchmarks.peers.peer import Peer, Place, serving
-from benchmarks.router import goals, page, report
-from benchmarks.router.plan import BARE, DIRECT, FEW, MANY, MEMORY, ONE, OURS, STREAM, TWO, WHOLE, WORKERS, Cell, Plan
+from benchmarks.router import goals, load, page, report
+from benchmarks.router.plan import (
+    BARE,
+    DIRECT,
+    FEW,
+    MANY,
+    MEMORY,
+    ONE,
+    OURS,
+    STREAM,
+    TWO,
+    WHOLE,
+    WORKERS,
+    Cell,
+    Failed,
+    Plan,
+)
 from benchmarks.router.proxies import PEERS, data_planes
 from benchmarks.router.report import Report
 
@@ -200,6 +215,16 @@ def test_a_process_that_has_ended_uses_nothing(forking):
         pass
     assert processes.cpu_s(process.pid) == 0 == processes.memory_mib(process.pid)
     assert processes.strays(process.pid, [core]) == set()
+
+
+@pytest.mark.parametrize(
+    ("does", "why"), [("exit(1)", "ended with 1"), ("import time; time.sleep(30)", "still open after 0.1 s")]
+)
+def test_a_load_that_does_not_end_well_is_a_failure_of_the_data_plane(does, why):
+    tool = processes.start([sys.executable, "-c", does], sorted(os.sched_getaffinity(0)), subprocess.PIPE)
+    with processes.running(tool), pytest.raises(Failed, match=why):
+        load.report_of(tool, finish_s=0.1 if "sleep" in does else 10)
+    tool.communicate()
 
 
 def test_a_peer_is_told_its_place_and_no_proxy(tmp_path, monkeypatch):
