@@ -51,6 +51,8 @@ def _taken(name: str, plane: DataPlane, on: Stand, plan: Plan, found: Found) -> 
         found.pop(name, None)
         return False
     for kind, cell in cells.items():
+        if cell.broken:
+            print(f"{name}: {kind}: {cell.broken} broke", file=sys.stderr, flush=True)
         found.setdefault(name, {}).setdefault(kind, []).append(cell)
     return True
 
@@ -68,8 +70,8 @@ def _round(plane: DataPlane, on: Stand, plan: Plan) -> dict[str, Cell]:
 
 
 def _many_streams() -> int:
-    """A stream takes two open files."""
-    return min(MANY_STREAMS, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 2 - 100)
+    """A stream takes two open files, and the router keeps some for itself."""
+    return min(MANY_STREAMS, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 2 - 200)
 
 
 def _memory_of(streams: int) -> Cell:

@@ -4,7 +4,7 @@
  * Connections start spread over RAMP_S; each sends its next request when the answer has ended. What arrives during the
  * MEASURE_S after the ramp is counted; then nothing new starts, whole answers finish and streams are left. `resting` asks
  * for whole answers and sleeps until they come. HEADER goes with each request. Prints `measuring` when the measured part
- * begins and one JSON line at the end. */
+ * begins and one JSON line at the end; on standard error what there was of the first answer that broke. */
 #include "common.h"
 
 #define USAGE "usage: load PORT CONNECTIONS stream|whole|resting RAMP_S MEASURE_S [HEADER]\n"
@@ -56,6 +56,7 @@ static void end(Connection *c, int good, int64_t at) {
     broken += !good;
     if (good && measuring(at)) answers_measured++;
     if (!good) {
+        if (broken == 1) fprintf(stderr, "the first that broke: %.*s\n", (int)c->filled, c->answer);
         close(c->fd);
         c->fd = -1;
     }
