@@ -53,7 +53,7 @@ unit: setup ## run the fast tests only
 bench: setup engine ## measure the router, the provider process, the command line and the guard, as ratios
 	@$(RUN)python benchmarks/run.py
 
-bench-router: setup ## measure the router beside nginx, HAProxy, Envoy and five more (about 18 minutes); rewrites docs/performance.md
+bench-router: setup ## measure the router beside eight peers (about 18 minutes); rewrites docs/performance.md
 	@$(RUN)python -m benchmarks.router --page
 
 simulate: setup ## judge drawn evidence whose truth is known (about 4 minutes); rewrites docs/simulation.md
