@@ -34,7 +34,7 @@ def render(page: str, report: Report) -> str:
 def _said(report: Report) -> str:
     """Where, when, how long, and how far it is to be believed."""
     plan, foreign = report.plan, report.foreign_cores()
-    lines = [f"{report.machine}; {report.date}; {plan.rounds} rounds of {plan.measure_s:g} s, medians."]
+    lines = [f"{report.machine}; {report.date}; medians of {plan.rounds} × {plan.measure_s:g} s."]
     if foreign > QUIET_CORES:
         lines.append(
             f"**Others used the machine meanwhile, up to {foreign:.1f} cores: not the figures of a quiet one.**"
@@ -49,7 +49,7 @@ def _said(report: Report) -> str:
 def _side_by_side(report: Report) -> str:
     """A row for each data plane, and how much of its CPU ours takes, all on."""
     head = ["", "CPU per event, µs", "ours ÷", f"… {FEW_STREAMS} streams, µs", "ours ÷", "CPU per small request, µs"]
-    head += ["ours ÷", "first event, ms", "an event's delay, ms", "MiB", "broken", "others, cores"]
+    head += ["ours ÷", "events per second", "first event, ms", "an event's delay, ms", "MiB", "broken", "others, cores"]
     names = (OURS, BARE, *report.plan.peers, DIRECT)
     return _table(head, [_plane(report, name) for name in names if name in report.cells])
 
@@ -60,7 +60,16 @@ def _plane(report: Report, name: str) -> Sequence[str]:
     delays = [_both(report, name, "ttft_ms", "ttft_p99_ms"), _both(report, name, "delay_ms", "delay_p99_ms")]
     memory = "" if name == DIRECT else _figure(report.median(name, STREAM, "memory_mib"))
     broken, foreign = sum(cell.broken for cell in cells), max(cell.foreign_cores for cell in cells)
-    return [f"{name} {report.versions.get(name, '')}".strip(), *cpu, *delays, memory, str(broken), f"{foreign:.2f}"]
+    rate = _figure(report.median(name, STREAM, "per_s"))
+    return [
+        f"{name} {report.versions.get(name, '')}".strip(),
+        *cpu,
+        rate,
+        *delays,
+        memory,
+        str(broken),
+        f"{foreign:.2f}",
+    ]
 
 
 def _cpu(report: Report, name: str, kind: str) -> tuple[str, str]:
