@@ -2,25 +2,28 @@
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
 
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.telemetry.requests import Told
-from pulumi_infercrane.router.telemetry.telemetry import MAX_PENDING, Telemetry
+from pulumi_infercrane.router.telemetry.telemetry import MAX_BATCH, MAX_PENDING, Telemetry
 
 
 class Listening:
     def __init__(self, *, fails: bool = False) -> None:
         self.heard: list[Told] = []
+        self.calls = 0
         self.go_on = threading.Event()
         self.go_on.set()
         self.closed = False
         self._fails = fails
 
-    def __call__(self, told: Told) -> None:
+    def __call__(self, batch: Sequence[Told]) -> None:
         self.go_on.wait(5)
+        self.calls += 1
         if self._fails:
             raise OSError(28, "No space left on device")
-        self.heard.append(told)
+        self.heard += batch
 
     def close(self) -> None:
         self.closed = True
@@ -42,9 +45,19 @@ def test_what_a_slow_listener_cannot_take_is_dropped_and_counted() -> None:
     slow.go_on.clear()
     telemetry = Telemetry([slow], counts, lambda: 0.0)
     asked = telemetry.asked(b"id", None, b"")
-    for _ in range(MAX_PENDING + 10):
+    for _ in range(MAX_PENDING + MAX_BATCH + 10):
         asked.end(Outcome.COMPLETE, 200)
     slow.go_on.set()
     telemetry.close()
-    assert counts["dropped"] + counts["told"] == MAX_PENDING + 10
-    assert counts["dropped"] >= 9  # one may be in the listener's hands
+    assert counts["dropped"] + counts["told"] == MAX_PENDING + MAX_BATCH + 10
+    assert counts["dropped"] >= 10  # that many may be in the listener's hands
+
+
+def test_what_ends_together_is_told_together_and_in_order() -> None:
+    hearing = Listening()
+    telemetry = Telemetry([hearing], Counter(), lambda: 0.0)
+    for number in range(3 * MAX_BATCH):
+        telemetry.asked(b"%d" % number, None, b"").end(Outcome.COMPLETE, 200)
+    telemetry.close()
+    assert [int(told.ended.asked.request_id) for told in hearing.heard] == list(range(3 * MAX_BATCH))
+    assert 3 <= hearing.calls <= 5

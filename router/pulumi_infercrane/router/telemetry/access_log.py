@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,10 +35,10 @@ class AccessLog:
         except OSError as error:
             raise AccessLogRefused(f"--access-log {self._path} cannot be written: {error.strerror}") from error
 
-    def __call__(self, told: Told) -> None:
+    def __call__(self, batch: Sequence[Told]) -> None:
         if self._path is not None:
             self._follow(self._path)
-        os.write(self._descriptor, line_of(told))
+        os.write(self._descriptor, b"".join(map(line_of, batch)))
 
     def close(self) -> None:
         """Standard output stays open."""

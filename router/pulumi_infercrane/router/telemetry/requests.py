@@ -1,6 +1,6 @@
 """One request, as far as it is told to anybody: how it was asked, and how it ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
@@ -81,8 +81,8 @@ class Told(NamedTuple):
 class Listener(Protocol):
     """Called in a thread of its own."""
 
-    def __call__(self, told: Told) -> None:
-        """Tell one request."""
+    def __call__(self, batch: Sequence[Told]) -> None:
+        """Tell these requests."""
 
     def close(self) -> None:
         """Nothing follows."""

@@ -3,6 +3,7 @@
 Where they go, and how, is said by the standard variables: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_SERVICE_NAME`, …
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -30,10 +31,11 @@ class Spans:
         self._processor = BatchSpanProcessor(exporter or OTLPSpanExporter())
         self._resource = Resource({SERVICE_NAME: _SERVICE}).merge(OTELResourceDetector().detect())
 
-    def __call__(self, told: Told) -> None:
-        span = told.ended.asked.span
-        if span is not None and span.sampled:
-            self._processor.on_end(span_of(told, span, self._resource))
+    def __call__(self, batch: Sequence[Told]) -> None:
+        for told in batch:
+            span = told.ended.asked.span
+            if span is not None and span.sampled:
+                self._processor.on_end(span_of(told, span, self._resource))
 
     def close(self) -> None:
         """Export what is waiting."""
