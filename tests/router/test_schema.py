@@ -93,6 +93,7 @@ def with_routing(**more: Any) -> dict[str, Any]:
         (with_routing(health={"eject_after": 0}), "health.eject_after: must be a whole number from 1 to 1000"),
         (with_routing(health={"probe_s": -1}), "health.probe_s: must be seconds"),
         (with_routing(health={"probes": 1}), "health.probes: unknown field; known are"),
+        (with_routing(answer_as_alias="yes"), "answer_as_alias: must be true or false"),
         (changed(pinning="yes"), "pinning: must be true or false"),
         (changed(session_header="X-Session"), "session_header: 'X-Session' does not match"),
         (changed(fallback="sha256:" + "9" * 64), "fallback: sha256:9"),
@@ -163,11 +164,12 @@ def test_a_table_that_uses_nothing_new_is_written_as_ever() -> None:
 
 def test_everything_about_routing_is_read_and_written_unchanged() -> None:
     health = {"eject_after": 3, "probe_s": 10, "slow_start_s": 30}
-    entry = revision("r1", "http://a:1", "http://a:2", balance="least_inflight", health=health)
+    entry = revision("r1", "http://a:1", "http://a:2", balance="least_inflight", health=health, answer_as_alias=True)
     entry["upstreams"][1]["state"] = "draining"
     more = {"pinning": True, "session_header": "x-session", "fallback": R2, "mirror": {"revision": R2, "percent": 10}}
     declared = read_declared(changed(revisions={R1: entry, R2: revision("r2", "http://b")}, **more))
     assert declared.revisions[R1].health == Health(eject_after=3, probe_s=10, slow_start_s=30)
+    assert [one.answer_as_alias for one in declared.revisions.values()] == [True, False]
     assert declared.mirror == Mirror(R2, 10)
     table = RouteTable("chat", 2, declared, R1, "d", weights={R1: 95, R2: 5}, weights_decision_id="w")
     assert read_table(table.document()) == table

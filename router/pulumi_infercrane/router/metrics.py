@@ -40,6 +40,7 @@ def render(routes: Routes, book: TrafficBook, queues: Iterable[ServiceQueue] = (
         ("route_info", "gauge", [(_route(table), 1) for _, table in sorted(tables.items())]),
         ("route_weight", "gauge", _weights(tables)),
         ("spilled_total", "counter", _spilled(traffic)),
+        ("not_renamed_total", "counter", [(_labels(t), t.not_renamed) for t in traffic]),
         ("mirrored_total", "counter", _outcomes(book.copies())),
         ("mirror_dropped_total", "counter", _dropped(book)),
         *_replica_families(routes),

@@ -43,6 +43,7 @@ class Binding:
     revision_header: bytes
     dialect: str
     replicas: Replicas
+    answer_as_alias: bool
 
     def answer_headers(self, request_id: bytes, attempt: int) -> bytes:
         """What every answer of a bound request carries."""
@@ -192,7 +193,8 @@ class Compiler:
         binding = serving.get(mirror.revision) if mirror is not None else None
         if mirror is None or binding is None:
             return None
-        copies = replace(binding, traffic=self._traffic.of_copies(table.service, mirror.revision))
+        counted = self._traffic.of_copies(table.service, mirror.revision)
+        copies = replace(binding, traffic=counted, answer_as_alias=False)
         share = Share(f"mirror {mirror.revision}", mirror.percent)
         return MirrorRoute(copies, share, mirror.max_inflight, mirror.max_bytes)
 
@@ -211,6 +213,7 @@ class Compiler:
             revision_header=b"X-InferCrane-Revision: %b\r\n" % digest.encode(),
             dialect=revision.dialect,
             replicas=Replicas(endpoints, chooser_of(revision.balance), revision.health, self._traffic.clock),
+            answer_as_alias=revision.answer_as_alias,
         )
 
     def _replica(self, service: str, digest: str, upstream: Upstream, used: _Used) -> Replica:

@@ -247,7 +247,7 @@ class _TableReader(Reader):
         return revisions
 
     def revision(self, value: object, where: str) -> Revision:
-        optional = ("state", "drain_deadline", *SETTINGS_OF_REVISION)
+        optional = ("state", "drain_deadline", "answer_as_alias", *SETTINGS_OF_REVISION)
         entry = self.mapping(value, where, ("label", "upstream_model", "dialect", "upstreams"), optional)
         state = entry.get("state", SERVING)
         if state not in (SERVING, DRAINING):
@@ -263,6 +263,7 @@ class _TableReader(Reader):
             upstreams=upstreams,
             state=str(state),
             drain_deadline=self.text(entry, where, "drain_deadline", MOMENT, empty=True),
+            answer_as_alias=self.flag(entry.get("answer_as_alias", False), f"{where}.answer_as_alias"),
             **self.settings_of_revision(entry, where),
         )
 

@@ -73,10 +73,13 @@ class Revision:
     balance: str = ROUND_ROBIN
     health: Health | None = None
     """Without it no replica is ever left out."""
+    answer_as_alias: bool = False
+    """Whether `model` in answers is changed to the alias that was asked for; costs time per streamed event."""
 
     def document(self) -> dict[str, Any]:
         balance = {"balance": self.balance} if self.balance != ROUND_ROBIN else {}
         health = {"health": self.health.document()} if self.health is not None else {}
+        alias = {"answer_as_alias": True} if self.answer_as_alias else {}
         deadline = {"drain_deadline": self.drain_deadline} if self.drain_deadline else {}
         return {
             "label": self.label,
@@ -87,6 +90,7 @@ class Revision:
             **deadline,
             **balance,
             **health,
+            **alias,
         }
 
 

@@ -52,6 +52,8 @@ class Traffic:
         """By the router's monotonic clock; None when not draining."""
         self.spilled: Counter[str] = Counter()
         """Requests that another revision answered because no replica of this one could, by that revision."""
+        self.not_renamed = 0
+        """Answers that should name the alias and passed as they came, because they could not be read."""
         self.tally: Tally | None = None
         """Of the traffic window that is open; replaced as a whole, None while nobody asks for windows."""
 

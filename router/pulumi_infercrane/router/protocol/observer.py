@@ -62,7 +62,6 @@ class Observer:
         "_error",
         "_events",
         "_finished",
-        "_is_document",
         "_lost",
         "_parsed_content",
         "_parsed_events",
@@ -71,6 +70,7 @@ class Observer:
         "_size",
         "_suffix",
         "first_content_at",
+        "is_document",
         "streaming",
         "usage",
     )
@@ -80,12 +80,13 @@ class Observer:
         """By `clock`, when the first text, reasoning or tool call came."""
         self.streaming = False
         """Whether the body is an event stream that can be read."""
+        self.is_document = False
+        """Whether it is one JSON document that can be read."""
         self.usage: Usage | None = None
         self._clock = clock
         self._plain_events = 0
         self._parsed_events = 0
         self._parsed_content = 0
-        self._is_document = False
         self._events: EventReader | None = None
         self._document: list[bytes] = []
         self._size = 0
@@ -99,7 +100,7 @@ class Observer:
     def begin(self, content_type: bytes, content_encoding: bytes) -> None:
         """What the head says about the body."""
         media = _readable(content_type, content_encoding)
-        self._is_document = media == b"application/json"
+        self.is_document = media == b"application/json"
         if media == b"text/event-stream":
             self.streaming, self._events = True, EventReader()
 
@@ -134,14 +135,14 @@ class Observer:
                 prefix, suffix = self._prefix, self._suffix
 
     def _parse(self, piece: bytes) -> None:
-        if self._is_document:
+        if self.is_document:
             self._feed_document(piece)
         elif self._events is not None:
             self._feed_events(self._events, piece)
 
     def end(self, *, whole: bool) -> Outcome:
         """The outcome by what was seen. `whole` tells whether the framing came to its end."""
-        if self._is_document:
+        if self.is_document:
             return self._end_document(whole=whole)
         if self._events is None:
             return Outcome.UNOBSERVED if whole else Outcome.TRUNCATED

@@ -12,8 +12,11 @@ from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, Headers, Line
 
 MAX_HEAD = 64 * 1024
 
-_REPLACED = HOP_BY_HOP | {b"x-request-id"}
-_REPLACED_DECHUNKED = _REPLACED | {b"transfer-encoding"}
+FRAMED = HOP_BY_HOP | {b"x-request-id"}
+"""Headers that end here when the body goes out as it comes."""
+DECHUNKED = FRAMED | {b"transfer-encoding"}
+REFRAMED = DECHUNKED | {b"content-digest", b"content-length", b"content-md5", b"digest", b"etag", b"repr-digest"}
+"""When its content is another one: what was said about its bytes does not hold."""
 _BODILESS = (204, 304)
 _has_control = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
 _NO_HEADERS = Headers([])
@@ -118,10 +121,9 @@ class ResponseReader:
     def is_event_stream(self) -> bool:
         return self.headers.first.get(b"content-type", b"").startswith(b"text/event-stream")
 
-    def head(self, added: bytes, *, dechunked: bool) -> bytes:
-        """The head for the client: theirs without what ends here, then `added` header lines."""
-        kept = self.headers.without(_REPLACED_DECHUNKED if dechunked else _REPLACED)
-        return b"HTTP/1.1 %b\r\n%b%b\r\n" % (self._start_line, kept, added)
+    def head(self, added: bytes, dropped: frozenset[bytes]) -> bytes:
+        """The head for the client: theirs without what is dropped, then `added` header lines."""
+        return b"HTTP/1.1 %b\r\n%b%b\r\n" % (self._start_line, self.headers.without(dropped), added)
 
     def idle_seconds(self, most: float) -> float:
         """How long this connection may wait for its next use: earlier than the upstream closes it."""
@@ -162,7 +164,7 @@ class ResponseReader:
         if self.status not in (100, 102, 103):
             raise AnswerInvalid(f"unexpected interim answer {self.status}")
         if self.status == 103:
-            kept = self.headers.without(_REPLACED_DECHUNKED)
+            kept = self.headers.without(DECHUNKED)
             self.interim.append(b"HTTP/1.1 %b\r\n%b\r\n" % (self._start_line, kept))
 
     def _final(self) -> None:

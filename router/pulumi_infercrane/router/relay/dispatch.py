@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.alias import requested_model, with_model
+from pulumi_infercrane.router.protocol.answer_alias import AnswerAlias
 from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, REVISION
 from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF, is_models
 from pulumi_infercrane.router.protocol.request import Head, Request
@@ -59,6 +60,10 @@ class Bound:
     """By which the client came."""
     asked: "Asked | None" = None
     """What is told of it when it has ended; None when nobody wants to know."""
+
+    def answer_alias(self) -> AnswerAlias:
+        """What `model` is to be in the answer."""
+        return AnswerAlias(self.model, in_response=PROTOCOL_OF[self.request.head.path] == "responses")
 
     def message(self, endpoint: Endpoint, attempt: int) -> bytes:
         """The whole upstream request."""

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from pulumi_infercrane.router.protocol.answer_alias import AnswerAlias
 from pulumi_infercrane.router.protocol.headers import REVISION
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
-from pulumi_infercrane.router.protocol.response import ResponseReader
+from pulumi_infercrane.router.protocol.response import FRAMED, ResponseReader
+from pulumi_infercrane.router.relay.consequences import REFUSALS, judge
 from pulumi_infercrane.router.relay.dispatch import Bound
+from pulumi_infercrane.router.relay.reframing import Dechunked, Reframed, renamed
 from pulumi_infercrane.router.relay.upstream import UpstreamConnection
 from pulumi_infercrane.router.routes import Binding, Endpoint
 
@@ -51,6 +54,7 @@ class Exchange:
     """Bound to one revision for its whole life; ends exactly once, in `_finish`."""
 
     __slots__ = (
+        "_alias",
         "_asked",
         "_attempt",
         "_binding",
@@ -70,6 +74,7 @@ class Exchange:
         "_pieces",
         "_progress_at",
         "_reader",
+        "_reframed",
         "_request_id",
         "_upstream",
         "started_at",
@@ -98,6 +103,10 @@ class Exchange:
         self._finished = False
         self._dechunk = bound.request.head.version == "1.0"
         """HTTP/1.0 clients do not know chunks."""
+        self._alias: AnswerAlias | None = None
+        """What `model` is to be in the answer; None leaves it as it comes."""
+        self._reframed: Reframed | None = None
+        """What becomes of a body that does not go out as it comes."""
         self._pieces: list[bytes] = []
         """Body pieces that were passed on and not observed yet."""
         self._moved = False
@@ -136,14 +145,14 @@ class Exchange:
         """
         head = b"" if self._head_sent else self._head(reader)
         reader.feed(rest)
-        if self._dechunk and reader.chunked:
-            rest = b"".join(self._pieces)
+        if self._reframed is not None:
+            rest = self._reframed.pass_on(self._pieces)
         self.observe()
         self._head_sent = True
         self._client.write(head + rest)
         if reader.complete:
             self.answer_complete()
-        elif self._upstream is not None and not self._dechunk and not self._observer.eager:
+        elif self._upstream is not None and self._reframed is None and not self._observer.eager:
             self._upstream.relay_to(self._client.write, self._pieces)
 
     def observe(self) -> None:
@@ -161,6 +170,8 @@ class Exchange:
 
     def answer_complete(self) -> None:
         """The framing of the answer came to its end."""
+        if self._reframed is not None:
+            self._client.write(self._reframed.end())
         close = self._client.closing or (self._reader is not None and self._reader.ends_at_eof)
         self._finish(self._outcome(whole=True), reuse=True)
         self._client.answer_done(close=close)
@@ -281,6 +292,8 @@ class Exchange:
         if bound is None:
             connection.abort()
             return
+        if self._binding.answer_as_alias:
+            self._alias = bound.answer_alias()
         self._upstream = connection
         self._progress_at = self._clock()
         self._reader = connection.begin(self, bound.message(endpoint, self._attempt), self._pieces)
@@ -297,7 +310,18 @@ class Exchange:
                 added += b"Cache-Control: no-cache\r\n"
         if self._client.closing or reader.ends_at_eof:
             added += b"Connection: close\r\n"
-        return reader.head(added, dechunked=self._dechunk)
+        reframed = self._reframed = self._reframing(reader)
+        if reframed is None:
+            return reader.head(added, FRAMED)
+        return reader.head(added + reframed.framing, reframed.dropped)
+
+    def _reframing(self, reader: ResponseReader) -> Reframed | None:
+        if self._alias is not None:
+            traffic, chunked = self._binding.traffic, not self._dechunk
+            changed = renamed(self._alias, reader, self._observer, traffic, chunked=chunked)
+            if changed is not None:
+                return changed
+        return Dechunked() if self._dechunk and reader.chunked else None
 
     def _answer_headers(self) -> bytes:
         return self._binding.answer_headers(self._request_id, self._attempt)
@@ -311,19 +335,9 @@ class Exchange:
         self.observe()
         return self._observer.end(whole=whole)
 
-    def _judge(self, endpoint: Endpoint, outcome: Outcome) -> None:
-        """What the outcome says about the replica; a failed connect was noted when it failed."""
-        if outcome in _ANSWERED:
-            self._binding.replicas.succeeded(endpoint)
-        elif outcome in _FAULTS:
-            self._binding.replicas.failed(endpoint)
-        elif outcome is Outcome.HTTP_ERROR and self._reader is not None:
-            replicas = self._binding.replicas
-            (replicas.failed if self._reader.status >= 500 else replicas.succeeded)(endpoint)
-
     def _refuse(self, outcome: Outcome, message: str) -> None:
         if self._finish(outcome):
-            status, code = _REFUSALS[outcome]
+            status, code = REFUSALS[outcome]
             self._client.answer_error(status, code, message, self._answer_headers())
 
     def _break(self, outcome: Outcome) -> None:
@@ -342,7 +356,8 @@ class Exchange:
             self._tell(self._asked, outcome, endpoint)
         if endpoint is not None:
             endpoint.replica.inflight -= 1
-            self._judge(endpoint, outcome)
+            status = self._reader.status if self._reader is not None else 0
+            judge(self._binding.replicas, endpoint, outcome, status)
         dialing, self._dialing = self._dialing, None
         if dialing is not None:
             dialing.cancel()
@@ -356,7 +371,7 @@ class Exchange:
         return True
 
     def _tell(self, asked: "Asked", outcome: Outcome, endpoint: Endpoint | None) -> None:
-        status, reason = _REFUSALS.get(outcome, (None, ""))
+        status, reason = REFUSALS.get(outcome, (None, ""))
         if self._head_sent and self._reader is not None:
             status, reason = self._reader.status, ""
         traffic = self._binding.traffic
@@ -374,26 +389,3 @@ class Exchange:
             traffic.http_errors[status] += 1
         if traffic.tally is not None and not self._chosen_by_client:
             traffic.tally.add(outcome, status, self._observer, self.started_at, now)
-
-
-_ANSWERED = frozenset({Outcome.COMPLETE, Outcome.UNOBSERVED})
-_FAULTS = frozenset(
-    {
-        Outcome.ABORTED,
-        Outcome.ERROR_EVENT,
-        Outcome.FIRST_BYTE_TIMEOUT,
-        Outcome.IDLE_TIMEOUT,
-        Outcome.TRUNCATED,
-        Outcome.UPSTREAM_CLOSED,
-        Outcome.UPSTREAM_PROTOCOL,
-    }
-)
-
-_REFUSALS = {
-    Outcome.UPSTREAM_CLOSED: (502, "upstream_closed"),
-    Outcome.UPSTREAM_PROTOCOL: (502, "upstream_protocol"),
-    Outcome.FIRST_BYTE_TIMEOUT: (504, "upstream_timeout"),
-    Outcome.CONNECT_FAILED: (503, "connect_failed"),
-    Outcome.SHED: (503, "draining"),
-}
-"""Status and code of the router's own answer, where nothing of the upstream's was sent."""
