@@ -14,6 +14,7 @@ from benchmarks.router.plan import (
     MEMORY,
     ONE,
     OURS,
+    RENAMING,
     SMALL_CONNECTIONS,
     STREAM,
     TWO,
@@ -51,6 +52,7 @@ def rows(report: Report) -> list[Row]:
         *_delays(report, many),
         *_memory(report, many),
         *_scale(report),
+        *_renaming(report),
         Row("requests of ours that broke", float(_broken(report)), goal=0),
     ]
 
@@ -92,6 +94,13 @@ def _scale(report: Report) -> Iterator[Row]:
     yield from _row(report, same, (TWO, WORKERS, "cpu_us"), (ONE, WORKERS, "cpu_us"), WITHIN_NOISE)
 
 
+def _renaming(report: Report) -> Iterator[Row]:
+    """What it costs that answers name the alias; nobody has to pay it."""
+    for kind, unit in ((STREAM, "streamed event"), (WHOLE, "small request")):
+        metric = f"CPU per {unit} with answer_as_alias, us: bare"
+        yield from _row(report, metric, (RENAMING, kind, "cpu_us"), (BARE, kind, "cpu_us"), None)
+
+
 def _row(
     report: Report, metric: str, ours: tuple[str, str, str], peer: tuple[str, str, str], bar: float | None
 ) -> Iterator[Row]:
@@ -102,5 +111,5 @@ def _row(
 
 
 def _broken(report: Report) -> int:
-    names = (OURS, BARE, LARGE, ONE, TWO)
+    names = (OURS, BARE, LARGE, RENAMING, ONE, TWO)
     return sum(cell.broken for name in names for found in report.cells.get(name, {}).values() for cell in found)

@@ -28,7 +28,14 @@ HEALTH = {"probe_s": 2, "slow_start_s": 5}
 
 @contextmanager
 def our_router(
-    folder: Path, upstream: int, cores: Sequence[int], *, everything: bool = False, services: int = 0, workers: int = 0
+    folder: Path,
+    upstream: int,
+    cores: Sequence[int],
+    *,
+    everything: bool = False,
+    answer_as_alias: bool = False,
+    services: int = 0,
+    workers: int = 0,
 ) -> Iterator[Serving]:
     """It counts, observes, and keeps its histograms always.
 
@@ -51,7 +58,8 @@ def our_router(
     with (folder / "log").open("wb") as log:
         process = start(serve, cores, log)
     with running(process):
-        header = asyncio.run(_routed(control, upstream, everything))
+        of_revision = {**({"health": HEALTH} if everything else {}), "answer_as_alias": answer_as_alias}
+        header = asyncio.run(_routed(control, _service("chat", ["r1"], upstream, **of_revision), everything))
         found = Serving(process.pid, port, cores, header)
         until_it_answers(process, found)
         yield found
@@ -65,11 +73,10 @@ def _write_others(state: Path, services: int, upstream: int) -> None:
             TableStore(state).save(RouteTable(name, 1, declared, _digest("r1"), "benchmark"))
 
 
-async def _routed(control: Path, upstream: int, everything: bool) -> str:
+async def _routed(control: Path, table: Mapping[str, Any], everything: bool) -> str:
     """Serve `chat`. What clients have to send."""
     async with ControlClient(control) as router:
         await _until_it_listens(router)
-        table = _service("chat", ["r1"], upstream, **({"health": HEALTH} if everything else {}))
         await router.put("chat", {**table, **(EVERYTHING if everything else {})}, if_match=None)
         await router.flip("chat", Flip("", _digest("r1"), "benchmark"))
         return f"Authorization: Bearer {(await router.new_key(KEY)).secret}" if everything else ""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-OURS, BARE, LARGE = "ours, all on", "ours, bare", "ours, large table"
+OURS, BARE, LARGE, RENAMING = "ours, all on", "ours, bare", "ours, large table", "ours, bare, answer_as_alias"
 ONE, TWO = "ours, 1 worker", "ours, 2 workers"
 DIRECT = "direct"
 MEMORY, STREAM, FEW, WHOLE, WORKERS, MANY = "memory", "stream", "few", "whole", "workers", "many"

@@ -11,7 +11,7 @@ from benchmarks.peers import applications, proxies, routers
 from benchmarks.peers.peer import Peer, Place, serving
 from benchmarks.router.load import Serving, until_it_answers
 from benchmarks.router.ours import MANY_SERVICES, our_router
-from benchmarks.router.plan import BARE, DIRECT, FEW, LARGE, MEMORY, ONE, OURS, STREAM, TWO, WHOLE, WORKERS
+from benchmarks.router.plan import BARE, DIRECT, FEW, LARGE, MEMORY, ONE, OURS, RENAMING, STREAM, TWO, WHOLE, WORKERS
 from pulumi_infercrane.components.supervision.ports import free_port
 
 PEERS: Mapping[str, Peer] = {**proxies.PEERS, **routers.PEERS, **applications.PEERS}
@@ -38,6 +38,7 @@ def data_planes(peers: Sequence[str]) -> dict[str, DataPlane]:
     return {
         OURS: DataPlane(functools.partial(alone, everything=True), (MEMORY, STREAM, FEW, WHOLE)),
         BARE: DataPlane(alone, (STREAM, FEW, WHOLE)),
+        RENAMING: DataPlane(functools.partial(alone, answer_as_alias=True), (STREAM, WHOLE)),
         **{name: DataPlane(functools.partial(_peer, PEERS[name]), _kinds(PEERS[name])) for name in peers},
         LARGE: DataPlane(functools.partial(alone, services=MANY_SERVICES), (WHOLE,)),
         DIRECT: DataPlane(_none, (STREAM,)),

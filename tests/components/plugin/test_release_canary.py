@@ -123,7 +123,8 @@ async def told(run: Run, **settings: Any) -> None:
         before = await client.get("chat")
         known = ("aliases", "protocols", "revisions")
         table = {name: before.table[name] for name in known} | settings
-        table["revisions"][run.evidence.candidate] |= {"balance": "least_inflight", "health": {"eject_after": 3}}
+        others = {"balance": "least_inflight", "health": {"eject_after": 3}, "answer_as_alias": True}
+        table["revisions"][run.evidence.candidate] |= others
         await client.put("chat", table, if_match=before.generation)
 
 
@@ -149,7 +150,8 @@ async def test_a_route_leaves_what_it_does_not_declare_as_it_was(opened: Run) ->
         "fallback": r2,
     }
     assert (table["limits"]["max_inflight"], table["timers"]["gap_s"], table["mirror"]["percent"]) == (9, 7, 1)
-    assert (table["revisions"][r2]["balance"], table["revisions"][r2]["health"]["eject_after"]) == ("least_inflight", 3)
+    kept = table["revisions"][r2]
+    assert (kept["balance"], kept["health"]["eject_after"], kept["answer_as_alias"]) == ("least_inflight", 3, True)
     assert table["weights"] == shared(opened)
 
 

@@ -10,7 +10,10 @@ from typing import Any
 
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.alias import requested_model, with_model
+from pulumi_infercrane.router.protocol.answer_alias import AnswerAlias
 from pulumi_infercrane.router.protocol.observer import Observer
+from pulumi_infercrane.router.protocol.renaming import EventRenaming
+from pulumi_infercrane.router.protocol.sse import Event, EventReader
 from tests.fuzz.forbidden import Watch
 from tests.fuzz.mutate import Bytewise, mutated
 from tests.fuzz.target import Target
@@ -35,6 +38,7 @@ def targets() -> Iterator[Target]:
     yield Target("router-answers", _answers, ANSWERS, _spliced)
     yield Target("router-events", _events, STREAMS, _spliced)
     yield Target("router-models", _models, BODIES, mutated)
+    yield Target("router-renaming", _renaming, NAMED, _spliced)
 
 
 ANSWERS = (
@@ -48,6 +52,13 @@ STREAMS = (
     delta("é 😀") + event({"error": {"message": "x"}}),
     b"event: response.completed\n" + event({"type": "response.completed", "response": {"usage": {"input_tokens": 1}}}),
     (b": ping\n\n" + delta("a", usage={"prompt_tokens": 1, "completion_tokens": 2})).replace(b"\n", b"\r\n"),
+)
+NAMED = (
+    delta("a", model="m") + delta("b", model="m", x={"model": "m"}) + DONE,
+    (b'id: 1\ndata: {"object":"model",\ndata:"model"\ndata: : "m"}\n\n' + event({"model": "m"})).replace(
+        b"\n", b"\r\n"
+    ),
+    b"event: response.created\r" + event({"response": {"model": "m"}, "mod\\u0065l": 1}).replace(b"\n", b"\r"),
 )
 BODIES = (
     b'{"model":"chat","stream":true,"messages":[{"role":"user","content":"hi"}]}',
@@ -103,6 +114,36 @@ def _observed(pieces: Sequence[bytes]) -> tuple[Any, ...]:
         observer.feed([piece])
     outcome = observer.end(whole=True)
     return outcome, observer.content_events, observer.data_events, observer.usage, observer.first_content_at
+
+
+def _renaming(data: bytes, watch: Watch) -> bool:
+    """Who reads the events finds no other difference than the names."""
+    with watch.watched():
+        renamed, cut = _renamed([data]), _renamed(_cut(data))
+    assert renamed == cut, (renamed, cut)
+    for before, after in zip(_read(data), _read(renamed), strict=True):
+        assert before.name == after.name
+        if before.data != after.data:
+            assert _without_model(before.data) == _without_model(after.data)
+    return renamed != data
+
+
+def _renamed(pieces: Sequence[bytes]) -> bytes:
+    renaming = EventRenaming(AnswerAlias('o"ther', in_response=True))
+    return b"".join([*map(renaming.feed, pieces), renaming.end()])
+
+
+def _read(data: bytes) -> list[Event]:
+    reader = EventReader()
+    return [*reader.feed(data), *reader.end()]
+
+
+def _without_model(data: bytes) -> str:
+    document = json.loads(data)
+    response = document.get("response")
+    for one in (document, response if isinstance(response, dict) else {}):
+        one.pop("model", None)
+    return repr(document)
 
 
 def _models(data: bytes, watch: Watch) -> bool:

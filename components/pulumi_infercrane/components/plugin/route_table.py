@@ -18,6 +18,9 @@ from pulumi_infercrane.router.table import ROUND_ROBIN
 SETTINGS = (*OF_SERVICE, *OF_REVISION)
 """Settings of a table by name; those of a revision are declared for all of them."""
 
+_LEFT_OF_REVISION = (*OF_REVISION, "answer_as_alias")
+"""What others may have told of a revision. No Route declares the last: engines deployed here serve under the alias."""
+
 _UNSAID: Mapping[str, Any] = {
     "pins": [],
     "pinning": False,
@@ -61,7 +64,7 @@ def table(inputs: Properties, before: Iterable[str], live: Mapping[str, Any]) ->
         kept.pop("fallback", None)
     for digest, entry in revisions.items():
         known = live.get("revisions", {}).get(digest, {})
-        entry |= {name: known[name] for name in OF_REVISION if name in known and name not in before}
+        entry |= {name: known[name] for name in _LEFT_OF_REVISION if name in known and name not in before}
         entry |= _declared(inputs, OF_REVISION)
     names = {name: list(inputs[name]) for name in ("aliases", "protocols")}
     return {**kept, **_declared(inputs, OF_SERVICE), **names, "revisions": revisions}

@@ -148,6 +148,8 @@ def losses(table: RouteTable) -> Iterator[str]:
     for revision in declared.revisions.values():
         if any(alias != revision.upstream_model for alias in declared.aliases):
             yield f"{revision.label} serves {revision.upstream_model}; its engine will be asked for {names}"
+        if revision.answer_as_alias:
+            yield f"{revision.label}: its answers keep the name that its engine gives them"
         if revision.health is not None:
             yield f"{revision.label}: no replica is left out for its failures"
     if declared.limits is not None:
