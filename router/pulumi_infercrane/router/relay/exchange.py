@@ -146,7 +146,7 @@ class Exchange:
         head = b"" if self._head_sent else self._head(reader)
         reader.feed(rest)
         if self._reframed is not None:
-            rest = self._reframed.pass_on(self._pieces)
+            rest = self._reframed.pass_on(self._pieces, whole=reader.complete)
         self.observe()
         self._head_sent = True
         self._client.write(head + rest)
@@ -170,8 +170,6 @@ class Exchange:
 
     def answer_complete(self) -> None:
         """The framing of the answer came to its end."""
-        if self._reframed is not None:
-            self._client.write(self._reframed.end())
         close = self._client.closing or (self._reader is not None and self._reader.ends_at_eof)
         self._finish(self._outcome(whole=True), reuse=True)
         self._client.answer_done(close=close)
@@ -180,6 +178,8 @@ class Exchange:
         """The connection ended before the answer did, unless its end is the end of the answer."""
         self._upstream = None
         if self._head_sent and clean and self._reader is not None and self._reader.ends_at_eof:
+            if self._reframed is not None:
+                self._client.write(self._reframed.pass_on([], whole=True))
             self.answer_complete()
         elif self._head_sent:
             self._break(self._outcome(whole=False))

@@ -17,11 +17,8 @@ class Reframed(Protocol):
     framing: bytes
     """Whole header lines instead."""
 
-    def pass_on(self, pieces: list[bytes]) -> bytes:
-        """What goes out now that these pieces have come."""
-
-    def end(self) -> bytes:
-        """What goes out at the end of a whole answer."""
+    def pass_on(self, pieces: list[bytes], *, whole: bool) -> bytes:
+        """What goes out now that these pieces have come, the last ones of a `whole` answer or not."""
 
 
 class Dechunked:
@@ -29,11 +26,8 @@ class Dechunked:
 
     dropped, framing = DECHUNKED, b""
 
-    def pass_on(self, pieces: list[bytes]) -> bytes:
+    def pass_on(self, pieces: list[bytes], *, whole: bool) -> bytes:
         return b"".join(pieces)
-
-    def end(self) -> bytes:
-        return b""
 
 
 class Renamed:
@@ -49,16 +43,15 @@ class Renamed:
         self._traffic = traffic
         self._chunked = chunked
 
-    def pass_on(self, pieces: list[bytes]) -> bytes:
-        return self._framed(b"".join([self._renaming.feed(piece) for piece in pieces]))
-
-    def end(self) -> bytes:
-        rest = self._framed(self._renaming.end())
-        self._traffic.not_renamed += self._renaming.too_large
-        return rest + b"0\r\n\r\n" if self._chunked else rest
-
-    def _framed(self, data: bytes) -> bytes:
-        return b"%x\r\n%b\r\n" % (len(data), data) if data and self._chunked else data
+    def pass_on(self, pieces: list[bytes], *, whole: bool) -> bytes:
+        data = b"".join([self._renaming.feed(piece) for piece in pieces])
+        if whole:
+            data += self._renaming.end()
+            self._traffic.not_renamed += self._renaming.too_large
+        if not self._chunked:
+            return data
+        chunk = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+        return chunk + b"0\r\n\r\n" if whole else chunk
 
 
 def renamed(
