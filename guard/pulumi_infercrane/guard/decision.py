@@ -36,7 +36,7 @@ from pulumi_infercrane.guard.verdict import (
 )
 
 SCHEMA = "infercrane.decision/v1"
-GUARD_VERSION = "0.3.0"
+GUARD_VERSION = "0.4.0"
 """Goes into every record; raised when the same inputs may give another decision."""
 
 Action = Literal["flip", "keep", "advance", "hold", "rollback"]

@@ -14,7 +14,8 @@ from itertools import chain, combinations, permutations
 from pulumi_infercrane.guard import statistics
 from pulumi_infercrane.guard.dealing import can_be_dealt, deal
 from pulumi_infercrane.guard.errors import EvidenceError
-from pulumi_infercrane.guard.evidence.folder import EvidenceSet
+from pulumi_infercrane.guard.evidence.folder import EvidenceSet, LoadedEvidence
+from pulumi_infercrane.guard.evidence.request_times import shared
 from pulumi_infercrane.guard.judging.rule import Finding, Member, Rule, Settings, Sides
 from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.rules import find_kind
@@ -106,12 +107,18 @@ def noise_of(policy: Policy, evidence: EvidenceSet, revision: str, dealings: int
 def _runs(evidence: EvidenceSet) -> Mapping[str, Sequence[Member]]:
     """By kind. A copy of a run is no other run: it would show no noise between them."""
     runs: dict[str, list[Member]] = {}
-    seen: set[str] = set()
+    kept: list[LoadedEvidence] = []
     for item in sorted(evidence.items, key=lambda item: item.evidence_id):
-        if item.envelope and item.record is not None and seen.isdisjoint(item.content):
+        if item.envelope and item.record is not None and not any(_is_copy(item, other) for other in kept):
             runs.setdefault(item.envelope.kind, []).append(Member(item.envelope, item.record))
-            seen |= item.content
+            kept.append(item)
     return runs
+
+
+def _is_copy(one: LoadedEvidence, other: LoadedEvidence) -> bool:
+    if type(one.record) is not type(other.record):
+        return False
+    return not one.content.isdisjoint(other.content) or shared(one.times, other.times) > 0
 
 
 def _dealt(runs: Sequence[Member], key: str, dealings: int) -> Iterator[Sides]:

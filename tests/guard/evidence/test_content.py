@@ -5,7 +5,7 @@ from array import array
 
 import pytest
 
-from pulumi_infercrane.guard.evidence.content import content_of
+from pulumi_infercrane.guard.evidence import content
 from pulumi_infercrane.guard.evidence.records import (
     Benchmark,
     Cost,
@@ -16,16 +16,22 @@ from pulumi_infercrane.guard.evidence.records import (
     Replayed,
     Requests,
 )
+from pulumi_infercrane.guard.evidence.request_times import request_times
 
 TIMES = (0.1, 0.3, 0.2, 0.4)
 
 
-def requests(ttft, e2e=(math.nan,) * 4):
+def content_of(record):
+    return content.content_of(record, request_times(record))
+
+
+def requests(ttft, e2e=None):
+    e2e = [math.nan] * len(ttft) if e2e is None else e2e
     zeros = array("d", [0.0] * len(ttft))
     return Requests(b"\1" * len(ttft), array("d", ttft), zeros, array("d", e2e), zeros, zeros)
 
 
-def run(ttft=TIMES, e2e=(math.nan,) * 4, **changes):
+def run(ttft=TIMES, e2e=None, **changes):
     return Benchmark(attempted=len(ttft), failed=0, requests=requests(ttft, e2e), **changes)
 
 
@@ -42,7 +48,13 @@ def test_the_order_of_requests_and_what_else_is_said_do_not_matter():
 def test_one_other_time_is_another_measurement():
     assert content_of(run()).isdisjoint(content_of(run((0.1, 0.3, 0.2, 0.400001))))
     assert content_of(run(TIMES, TIMES)).isdisjoint(content_of(run(TIMES, (*TIMES[:3], math.nan))))
-    assert content_of(run((*TIMES, 0.1), TIMES)).isdisjoint(content_of(run(TIMES, (*TIMES, 0.1))))
+    more = (*TIMES, math.nan), (*TIMES, 0.1)
+    assert content_of(run(*more)).isdisjoint(content_of(run(*more[::-1])))
+
+
+def test_requests_without_any_time_do_not_matter():
+    """As failed ones, which a copy may leave out."""
+    assert content_of(run()) == content_of(run((*TIMES, math.nan)))
 
 
 @pytest.mark.parametrize("ttft", [TIMES[:3], (0.1, 0.2, 0.3) * 100, (0.5,) * 100, (math.nan,) * 100, ()])

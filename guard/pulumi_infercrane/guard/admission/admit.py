@@ -72,9 +72,16 @@ def admit(question: Question, evidence: EvidenceSet) -> Admission:
 
 
 def _used_first(question: Question, pieces: Iterable[Piece]) -> list[Piece]:
-    """Of a measurement and its copies counts what counted before: a copy with other counts must not take its place."""
+    """Of a measurement and its copies counts what counted before: a copy with other counts must not take its place.
+
+    Else the longest: it holds the others where a tool appends to its file.
+    """
     before = used_before(question.history)
-    return sorted(pieces, key=lambda piece: piece.item.evidence_id not in before)
+    return sorted(pieces, key=lambda piece: (piece.item.evidence_id not in before, -_attempted(piece)))
+
+
+def _attempted(piece: Piece) -> int:
+    return getattr(piece.item.record, "attempted", None) or 0
 
 
 def _order(item: LoadedEvidence) -> tuple[str, str, str]:

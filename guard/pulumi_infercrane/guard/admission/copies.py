@@ -1,10 +1,16 @@
-"""One measurement counts once, and for one revision: whether its file is offered twice, or was written again."""
+"""One measurement counts once, and for one revision: whether its file is offered twice, or was written again.
+
+Written again with requests left out or added, it is still the same measurement: two runs that share requests are not
+independent, and together they would look like more data than there is.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from pulumi_infercrane.guard.admission.pieces import Piece
-from pulumi_infercrane.guard.evidence.envelope import EvidenceFile
+from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile
+from pulumi_infercrane.guard.evidence.request_times import shared
 from pulumi_infercrane.guard.reasons import Problem
 
 # --- for one revision -------------------------------------------------------------------------------------------
@@ -19,7 +25,27 @@ def without_shared(pieces: Sequence[Piece]) -> list[Piece]:
             offered.setdefault(file.sha256, []).append((_revision(piece), file))
         for content in piece.item.content:
             measured.setdefault(content, set()).add(_revision(piece))
-    return [_own(piece, offered, measured) if piece.used else piece for piece in pieces]
+    own = [_own(piece, offered, measured) if piece.used else piece for piece in pieces]
+    return _without_overlap(own)
+
+
+def _without_overlap(pieces: Sequence[Piece]) -> list[Piece]:
+    """The same for a run that has some of its requests in common with a run of another revision."""
+    problems: dict[int, Problem] = {}
+    for (i, one), (j, other) in combinations(enumerate(pieces), 2):
+        if (one.used or other.used) and _kind(one) == _kind(other) and _revision(one) != _revision(other):
+            common = shared(one.item.times, other.item.times)
+            if common:
+                detail = f"{common} requests of this run are also offered for another revision, in another file"
+                problems[i] = problems[j] = Problem("binding_conflict", detail)
+    return [
+        replace(piece, problem=problems[index]) if piece.used and index in problems else piece
+        for index, piece in enumerate(pieces)
+    ]
+
+
+def _kind(piece: Piece) -> str:
+    return piece.envelope.kind if piece.envelope else ""
 
 
 def _own(
@@ -60,25 +86,47 @@ def _same_run(one: EvidenceFile, other: EvidenceFile) -> bool:
 
 
 def once(pieces: Sequence[Piece]) -> list[Piece]:
-    """The same envelope, the same run under two envelopes, or a copy of its file counts once."""
-    files: dict[str, list[EvidenceFile]] = {}
-    measured: set[str] = set()
+    """The same envelope, the same run under two envelopes, or a copy of its file counts once: the first of them."""
+    before: list[tuple[Envelope, Piece]] = []
     result: list[Piece] = []
     for piece in pieces:
-        envelope = piece.envelope if piece.used else None
-        if envelope is None:
-            result.append(piece)
-            continue
-        known = files.setdefault(envelope.primary.sha256, [])
-        result.append(_counted(piece, envelope.primary, known, measured))
-        known.append(envelope.primary)
-        measured |= piece.item.content
+        counted = piece
+        if piece.used and piece.envelope:
+            counted = _counted(piece, piece.envelope, before)
+            before.append((piece.envelope, counted))
+        result.append(counted)
     return result
 
 
-def _counted(piece: Piece, file: EvidenceFile, known: Sequence[EvidenceFile], measured: set[str]) -> Piece:
-    if any(_same_run(other, file) for other in known):
-        return replace(piece, problem=Problem("duplicate", "counted once"))
-    if not measured.isdisjoint(piece.item.content):
-        return replace(piece, problem=Problem("duplicate", "the same measurement in another file; counted once"))
+def _counted(piece: Piece, envelope: Envelope, before: Sequence[tuple[Envelope, Piece]]) -> Piece:
+    for other_envelope, other in before:
+        detail = _copied(envelope, other_envelope) or _written_again(piece, other)
+        if not detail and other.used and _may_overlap(envelope, other_envelope):
+            detail = _overlapping(piece, other)
+        if detail:
+            return replace(piece, problem=Problem("duplicate", detail))
     return piece
+
+
+def _copied(one: Envelope, other: Envelope) -> str:
+    same = one.primary.sha256 == other.primary.sha256 and _same_run(one.primary, other.primary)
+    return "counted once" if same else ""
+
+
+def _written_again(one: Piece, other: Piece) -> str:
+    same = not one.item.content.isdisjoint(other.item.content)
+    return "the same measurement in another file; counted once" if same else ""
+
+
+def _overlapping(one: Piece, other: Piece) -> str:
+    common = shared(one.item.times, other.item.times)
+    return f"{common} of its requests are in a run that counts; counted once" if common else ""
+
+
+def _may_overlap(one: Envelope, other: Envelope) -> bool:
+    """Of two runs one of which supersedes the other, only one counts anyway."""
+    return one.kind == other.kind and not (_names(one, other) or _names(other, one))
+
+
+def _names(one: Envelope, other: Envelope) -> bool:
+    return any(named.evidence_id == other.evidence_id for named in one.supersedes)

@@ -8,53 +8,38 @@ equal. A record without enough times therefore has no content of its own, and on
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Iterator
-from itertools import groupby, islice
+from collections.abc import Iterable
 
-from pulumi_infercrane.guard.evidence.records import Benchmark, Record, Reliability, Replay
+from pulumi_infercrane.guard.evidence.records import Benchmark, Record
+from pulumi_infercrane.guard.evidence.request_times import RequestTimes, as_told
 
 FEWEST_TIMES = 4
 """Different times below which two records may be equal by chance. Four that could each have been one of a hundred, as
 where a tool rounds to milliseconds, are equal once in a hundred million."""
 
-_DROPPED = 12
-_HALF = 1 << (_DROPPED - 1)
 
+def content_of(record: Record, times: RequestTimes) -> frozenset[str]:
+    """What stands for a record with these times: one of its requests, one of what the tool says in sum.
 
-def content_of(record: Record) -> frozenset[str]:
-    """Digests of what was measured: one of the requests, one of what the tool says in sum; a copy may lack either.
-
-    Records that have one in common are one measurement.
+    A copy may lack either. Records that have one in common are one measurement.
     """
-    found = (_digest(type(record).__name__, columns) for columns in _times(record))
-    return frozenset(digest for digest in found if digest)
+    found = (_of_requests(record, times), _of_sums(record))
+    return frozenset(content for content in found if content)
 
 
-def _times(record: Record) -> Iterator[tuple[Iterable[float], ...]]:
-    """Columns of seconds that stand for a record; each tuple does alone."""
-    if isinstance(record, Benchmark):
-        if record.requests:
-            yield record.requests.ttft_s, record.requests.e2e_s
-        yield ([time for latency in record.latencies.values() for time in latency.times_s],)
-    elif isinstance(record, Replay):
-        answers = record.requests.values()
-        yield [one.ttft_s for one in answers if one.ttft_s], [one.e2e_s for one in answers if one.e2e_s]
-    elif isinstance(record, Reliability):
-        yield (record.times_s,)
-
-
-def _digest(kind: str, columns: Iterable[Iterable[float]]) -> str:
-    """The same whatever the order within a column; empty when there are too few different times."""
-    ordered = [array("Q", sorted(_as_told(column))) for column in columns]
-    if sum(len(list(islice(groupby(column), FEWEST_TIMES))) for column in ordered) < FEWEST_TIMES:
+def _of_requests(record: Record, times: RequestTimes) -> str:
+    """The same whatever their order; empty when there are too few different ones."""
+    if len(times.distinct) < FEWEST_TIMES:
         return ""
-    content = hashlib.sha256(f"{kind} {[len(column) for column in ordered]}".encode())
-    for column in ordered:
-        content.update(column)
-    return content.hexdigest()
+    return f"{type(record).__name__} {len(times)} {sum(times.keys)}"
 
 
-def _as_told(column: Iterable[float]) -> list[int]:
-    """The times as integers, to 40 of their 52 bits: read from another unit one may be the double beside it."""
-    bits = array("Q", array("d", [time for time in column if time == time]).tobytes())
-    return [(one + _HALF) >> _DROPPED for one in bits]
+def _of_sums(record: Record) -> str:
+    if not isinstance(record, Benchmark):
+        return ""
+    told = sorted(as_told(_known(time for latency in record.latencies.values() for time in latency.times_s)))
+    return hashlib.sha256(array("Q", told)).hexdigest() if len(set(told)) >= FEWEST_TIMES else ""
+
+
+def _known(times: Iterable[float]) -> Iterable[float]:
+    return (time for time in times if time == time)

@@ -18,6 +18,7 @@ from pulumi_infercrane.guard.evidence.content import content_of
 from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile, parse_envelope
 from pulumi_infercrane.guard.evidence.identity import revision_digest
 from pulumi_infercrane.guard.evidence.readers import reader_for
+from pulumi_infercrane.guard.evidence.request_times import RequestTimes, request_times
 from pulumi_infercrane.guard.reasons import Inadmissible, Problem
 from pulumi_infercrane.guard.strict_json import MAX_BYTES, parse
 
@@ -54,7 +55,12 @@ class LoadedEvidence:
     @cached_property
     def content(self) -> frozenset[str]:
         """What was measured, see `content.py`; empty without a record."""
-        return content_of(self.record) if self.record is not None else frozenset()
+        return content_of(self.record, self.times) if self.record is not None else frozenset()
+
+    @cached_property
+    def times(self) -> RequestTimes:
+        """Of the single requests, see `request_times.py`; empty without a record."""
+        return request_times(self.record)
 
 
 @dataclass(frozen=True)

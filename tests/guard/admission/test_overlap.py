@@ -1,0 +1,117 @@
+"""Runs that share requests: counted once, and evidence for no revision when they are offered for two."""
+
+import json
+
+import pytest
+
+from tests.guard.asking import ERRORS_ONLY, decided, entry, good
+
+SHARED = "binding_conflict: {} requests of this run are also offered for another revision, in another file"
+COUNTED = "duplicate: {} of its requests are in a run that counts; counted once"
+
+
+def requests_of(folder, name):
+    header, *lines = (folder.root / f"{name}.benchmark.jsonl").read_text().splitlines()
+    return json.loads(header), lines
+
+
+def write(folder, name, lines, role="candidate", change=None):
+    """A run of these requests; the folder holds `run`, whose header it takes."""
+    header, _ = requests_of(folder, "run")
+    header |= {"revision_digest": folder.subjects[role]["revision_digest"], "planned": len(lines)}
+    numbered = [json.dumps(json.loads(line) | {"id": f"q{index:03}"}) for index, line in enumerate(lines)]
+    raw = "\n".join([json.dumps(header), *numbered]).encode()
+    return folder.write_raw("benchmark", role, name, raw, planned=len(lines), change=change)
+
+
+@pytest.fixture
+def run(folder):
+    """Requests of a run of the candidate, 300 of them."""
+    good(folder, name="run")
+    return requests_of(folder, "run")[1]
+
+
+@pytest.fixture
+def others(folder):
+    """Requests of another run of the candidate, whose file is gone."""
+    path = folder.benchmark("candidate", folder.seconds(200, seed=2), name="others")
+    lines = requests_of(folder, "others")[1]
+    path.unlink()
+    return lines
+
+
+def reasons(decision, name):
+    return entry(decision, f"{name}.benchmark.jsonl")["reasons"]
+
+
+def n(decision):
+    return decision.record["rules"][0]["n"]
+
+
+@pytest.mark.parametrize("name", ["again", "once more", "and again"])
+@pytest.mark.parametrize("dropped", [1, 150])
+def test_a_run_that_lost_requests_counts_for_nothing_beside_the_whole_one(folder, run, dropped, name):
+    write(folder, name, run[dropped:])
+    decision = decided(folder)
+    assert (n(decision), reasons(decision, "run")) == ([300], [])
+    assert reasons(decision, name) == [COUNTED.format(300 - dropped)]
+
+
+def test_of_a_run_and_the_file_it_was_appended_to_counts_the_longer(folder, run, others):
+    write(folder, "both", [*run, *others])
+    decision = decided(folder)
+    assert (n(decision), reasons(decision, "run")) == ([500], [COUNTED.format(300)])
+
+
+def test_a_longer_run_does_not_take_the_place_of_one_that_counted_before(folder, run, others):
+    """Unless it says that it replaces it, and why: else a failure could be left out of it."""
+    before = decided(folder)
+    longer = write(folder, "both", [*run, *others])
+    decision = decided(folder, history=[before.record])
+    assert (n(decision), reasons(decision, "both")) == ([300], [COUNTED.format(300)])
+
+    longer.unlink()
+    named = [{"evidence_id": before.record["evidence"][0]["evidence_id"], "reason": "it goes on"}]
+    write(folder, "both", [*run, *others], change=lambda envelope: envelope.update(supersedes=named))
+    decision = decided(folder, history=[before.record])
+    assert (n(decision), reasons(decision, "run")) == ([500], ["superseded: it goes on"])
+
+
+def test_a_few_requests_in_common_are_left_alone(folder, run, others):
+    """As where one log begins a moment before the other ends."""
+    write(folder, "later", [*run[-40:], *others])
+    assert n(decided(folder)) == [540]
+
+
+def test_a_run_of_one_revision_with_a_request_dropped_is_no_evidence_about_another(folder, run):
+    write(folder, "again", run[1:], role="baseline")
+    decision = decided(folder)
+    assert decision.record["first_reason"] == "benchmark: binding_conflict"
+    assert reasons(decision, "run") == reasons(decision, "again") == [SHARED.format(299)]
+
+
+def test_a_share_of_another_revision_s_requests_spoils_a_run(folder, run, others):
+    """Fast requests of one mixed into the slow ones of the other."""
+    write(folder, "mixed", [*others, *run[:50]], role="baseline")
+    assert reasons(decided(folder), "mixed") == [SHARED.format(50)]
+
+
+def test_of_runs_for_two_revisions_one_that_does_not_count_still_spoils_the_other(folder, run, new_folder):
+    other = new_folder(candidate="r9")
+    other.root = folder.root
+    write(other, "elsewhere", run[1:])
+    decision = decided(folder)
+    assert (decision.verdict, reasons(decision, "run")) == ("insufficient_evidence", [SHARED.format(299)])
+
+
+def test_a_soak_that_lost_a_request_count_once(folder):
+    def timed(lines):
+        for index, line in enumerate(lines):
+            line["e2e_s"] = 0.5 + 0.001003 * index
+
+    folder.reliability(name="soak", lines=timed)
+    header, *lines = (folder.root / "soak.reliability.jsonl").read_text().splitlines()
+    head = json.dumps(json.loads(header) | {"planned": 599})
+    folder.write_raw("reliability", "candidate", "again", "\n".join([head, *lines[1:]]).encode(), planned=599)
+    policy = ERRORS_ONLY.replace("benchmark", "reliability")
+    assert folder.decide(policy=policy).record["rules"][0]["n"] == [600]
