@@ -217,6 +217,19 @@ def test_what_rejected_a_first_revision_is_not_forgotten_when_it_is_too_old(fold
     assert (decision.verdict, decision.record["first_reason"]) == ("insufficient_evidence", "benchmark: stale")
 
 
+def test_what_rejected_a_first_revision_is_asked_for_when_evidence_of_another_kind_replaced_it(folder):
+    """No piece of its kind is left to remind of it, and none is required."""
+    soak = folder.reliability(failed=60)
+    rejected = first(folder)
+    named = [{"evidence_id": json.loads(soak.read_text())["evidence_id"], "reason": "wrong data set"}]
+    soak.unlink()
+    folder.benchmark("candidate", change=lambda envelope: envelope.update(supersedes=named))
+    decision = first(folder, history=[rejected.record])
+    assert (rejected.verdict, decision.verdict) == ("reject", "insufficient_evidence")
+    assert outcomes(decision)["reliability.error_fraction"] == "unknown no_evidence"
+    assert first(folder).verdict == "promote"
+
+
 def test_what_would_reject_a_first_revision_is_not_spoilt_by_offering_it_for_another(folder):
     folder.benchmark("candidate", failed=60, name="bad")
     folder.write_raw("benchmark", "baseline", "copy", (folder.root / "bad.benchmark.jsonl").read_bytes())

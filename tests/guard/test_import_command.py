@@ -48,6 +48,15 @@ def test_json_is_the_envelope(place):
     assert envelope["evidence_id"] == item.evidence_id
     assert envelope["run"] == {"group": "night", "ordinal": 2, "of": 3}
     assert envelope["planned"] == {"requests": 6}
+    assert "exit_code" not in envelope["files"][0]
+
+
+@pytest.mark.parametrize("code", [0, 100])
+def test_what_the_tool_ended_with_is_kept(place, code):
+    """promptfoo ends with 100 on a failed check."""
+    result = imported(place, "--subject", place / "r2.json", "--json", "--exit-code", code)
+    (item,) = load_evidence(place).items
+    assert json.loads(result.output)["files"][0]["exit_code"] == item.envelope.primary.exit_code == code
 
 
 def test_a_declared_revision_is_a_subject(place):

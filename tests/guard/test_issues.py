@@ -118,6 +118,14 @@ def test_a_tool_that_says_it_succeeded_is_judged_by_what_it_measured(folder):
     assert folder.decide(policy=policy_of("reliability.error_fraction")).verdict == "reject"
 
 
+@pytest.mark.parametrize(("failed", "code", "verdict"), [(60, 0, "reject"), (0, 1, "promote"), (0, 0, "promote")])
+def test_what_a_tool_ended_with_is_recorded_and_decides_nothing(folder, failed, code, verdict):
+    """argoproj/argo-rollouts#4393 again: neither is a failed run made good by it, nor a good one spoilt."""
+    folder.reliability(failed=failed, change=lambda envelope: envelope["files"][0].update(exit_code=code))
+    decision = folder.decide(policy=policy_of("reliability.error_fraction"))
+    assert (decision.verdict, decision.record["evidence"][0]["exit_code"]) == (verdict, code)
+
+
 def test_a_soak_that_was_killed_is_not_a_calm_one(folder):
     """argoproj/argo-rollouts#1329: a killed run counts as Successful."""
     folder.reliability(lines=lambda lines: lines.__delitem__(slice(300, None)))

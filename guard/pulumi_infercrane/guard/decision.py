@@ -411,6 +411,8 @@ def _evidence_record(piece: Piece, policy: Policy) -> dict[str, Any]:
         }
         replaced = [{"evidence_id": one.evidence_id, "reason": one.reason} for one in piece.envelope.supersedes]
         record |= {"supersedes": replaced} if replaced else {}
+        ended = piece.envelope.primary.exit_code
+        record |= {"exit_code": ended} if ended is not None else {}
     if piece.signers:
         record["signers"] = list(piece.signers)
     return record

@@ -69,6 +69,8 @@ def test_a_longer_run_does_not_take_the_place_of_one_that_counted_before(folder,
     longer = write(folder, "both", [*run, *others])
     decision = decided(folder, history=[before.record])
     assert (n(decision), reasons(decision, "both")) == ([300], [COUNTED.format(300)])
+    decision = decided(folder, history=[before.record, decision.record])
+    assert n(decision) == [300]  # to be in a decision is not to count in it
 
     longer.unlink()
     named = [{"evidence_id": before.record["evidence"][0]["evidence_id"], "reason": "it goes on"}]

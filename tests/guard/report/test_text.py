@@ -44,6 +44,13 @@ def test_evidence_that_does_not_count_is_shown_with_its_reason(folder):
     assert "unknown (tampered)" in text
 
 
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_a_tool_that_did_not_end_well_is_named(folder, decided, code, form):
+    folder.both().quality("candidate", change=lambda envelope: envelope["files"][0].update(exit_code=code))
+    assert decided().report(form).count(f"its tool ended with exit code {code}") == code
+
+
 def test_infinite_figures_are_words(folder):
     folder.both().benchmark("candidate", folder.seconds(150), failed=60)
     assert "[inf, inf]" in render(folder.decide().record)

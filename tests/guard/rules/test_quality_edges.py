@@ -143,3 +143,11 @@ def test_two_means_say_how_many_more_items_would_settle_it():
     total = 1000 + int(few.needs.split()[1])
     assert few.detail.startswith("difference -0.005 [")
     assert (finding(round(0.9 * total)).outcome, finding(round(1.1 * total)).outcome) == ("unknown", "pass")
+
+
+@pytest.mark.parametrize("part", ["invalid", "truncated"])
+def test_an_item_the_candidate_did_not_answer_is_the_worst_answer_and_no_worse(folder, part):
+    """Six of 60, among which the interval counts two pairs more."""
+    folder.quality("baseline", [1.0] * 60)
+    folder.quality("candidate", [1.0] * 54)
+    assert judged(folder, f"id: quality.basics.{part}")["estimate"] == pytest.approx(6 / 62)

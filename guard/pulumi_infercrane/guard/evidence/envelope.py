@@ -47,6 +47,8 @@ class EvidenceFile(_Strict):
     tool: Text
     tool_version: Text
     select: dict[str, int | str] | None = None
+    exit_code: int | None = None
+    """What the tool ended with. Told, never judged: some tools end with 0 whatever they measured."""
 
 
 class Model(_Strict):

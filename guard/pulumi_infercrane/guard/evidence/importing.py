@@ -50,6 +50,7 @@ class Said:
     started_at: str = ""
     ended_at: str = ""
     planned: int | None = None
+    exit_code: int | None = None
     run: Mapping[str, Any] = field(default_factory=dict)
     select: Mapping[str, int | str] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -230,7 +231,10 @@ def _file(content: _Content, part: str, tool: str, version: str, said: Said) -> 
     path = content.paths[part]
     media = _MEDIA.get(Path(path).suffix, "application/octet-stream")
     entry = file_entry(path, content.parts[part], part=part, media=media, tool=tool, tool_version=version)
-    return {**entry, "select": dict(said.select)} if said.select and part == "primary" else entry
+    if part != "primary":
+        return entry
+    optional = {"select": dict(said.select) or None, "exit_code": said.exit_code}
+    return entry | {name: value for name, value in optional.items() if value is not None}
 
 
 def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:

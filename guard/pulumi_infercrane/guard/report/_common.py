@@ -132,6 +132,12 @@ def _split(reason: str, known: Iterable[str]) -> tuple[str, str]:
     return one_line(reason.removesuffix(f"; {needs}") if needs else reason), one_line(needs)
 
 
+def remarks(entry: Mapping[str, Any]) -> list[str]:
+    """About a piece of evidence: why it does not count, and that its tool did not end well, which decides nothing."""
+    ended = entry.get("exit_code")
+    return [*entry["reasons"], *([f"its tool ended with exit code {ended}"] if ended else [])]
+
+
 def kinds_without_evidence(record: Mapping[str, Any]) -> list[str]:
     """Required kinds of which nothing about the candidate counts. A decision that asks for no evidence has none."""
     if record["verdict"] == "promote":

@@ -17,6 +17,7 @@ from pulumi_infercrane.guard.report._common import (
     headline,
     kinds_without_evidence,
     reasons,
+    remarks,
     rows,
     web_link,
     worst_first,
@@ -132,7 +133,7 @@ def _evidence(record: Mapping[str, Any], context: Context) -> Iterator[str]:
     problems = context.evidence.problem_lines if context.evidence else ()
     if not pieces and not problems:
         return
-    columns = ("evidence", "counts", "kind", "side", "revision", "measured until", "why it does not count")
+    columns = ("evidence", "counts", "kind", "side", "revision", "measured until", "remarks")
     yield f"<section><h2>Evidence</h2>{table('Evidence seen', columns, (_piece(piece) for piece in pieces))}"
     if problems:
         yield f"<h3>Files that do not count</h3><ul>{''.join(f'<li>{text(line)}</li>' for line in problems)}</ul>"
@@ -144,9 +145,9 @@ def _piece(entry: Mapping[str, Any]) -> list[str]:
     revision = short(entry["revision"]) if "revision" in entry else NOTHING
     identifier = short(entry.get("evidence_id") or entry["sha256"])
     used = "yes" if entry["used"] else "no"
-    reasons_given = "; ".join(entry["reasons"]) or NOTHING
+    remarked = "; ".join(remarks(entry)) or NOTHING
     cells = [identifier, used, *known, revision, entry.get("ended_at", NOTHING)]
-    return [*(whole(cell) for cell in cells), text(reasons_given)]
+    return [*(whole(cell) for cell in cells), text(remarked)]
 
 
 def _foot(record: Mapping[str, Any], context: Context) -> str:

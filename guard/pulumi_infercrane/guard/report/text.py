@@ -5,7 +5,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.printable import one_line, short
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
-from pulumi_infercrane.guard.report._common import Row, baseline_role, headline, reasons, rows
+from pulumi_infercrane.guard.report._common import Row, baseline_role, headline, reasons, remarks, rows
 from pulumi_infercrane.guard.report._traffic import route, windows
 
 _COLUMNS = ("rule", "", "estimate", "[lo, hi]", "limit", "n", "outcome")
@@ -92,8 +92,8 @@ def _piece(entry: Mapping[str, Any]) -> str:
     what = "unreadable envelope"
     if "kind" in entry:
         what = f"{entry['kind']:9}  {entry['role']:9}  {short(entry['revision'])}  {entry['ended_at']}"
-    reasons = "".join(f"  {reason}" for reason in entry["reasons"])
-    return f"{state}  {short(entry.get('evidence_id') or entry['sha256'])}  {what}{reasons}"
+    remarked = "".join(f"  {remark}" for remark in remarks(entry))
+    return f"{state}  {short(entry.get('evidence_id') or entry['sha256'])}  {what}{remarked}"
 
 
 def _foot(record: Mapping[str, Any]) -> Iterator[str]:

@@ -53,6 +53,8 @@ class EvidenceRecord(Open):
     ended_at: UtcTime | None = None
     files: list[str] | None = None
     supersedes: list[SupersedesRecord] | None = None
+    exit_code: int | None = None
+    """What the tool ended with, where the envelope says so."""
 
 
 class WaiverRecord(Closed):

@@ -36,6 +36,7 @@ _RUN = re.compile(r"(?P<group>[^:]+)(?::(?P<ordinal>\d+)/(?P<of>\d+))?")
 @click.option("--tool", help="Tool that wrote the file; default: the only one whose reader takes it.")
 @click.option("--tool-version", help="Its version; default: what the file says.")
 @click.option("--planned", type=click.IntRange(0), help="Requests or items planned; default: what the file says.")
+@click.option("--exit-code", type=int, help="What the tool ended with; it is kept and shown, never judged.")
 @click.option(
     "--run-group", help="GROUP or GROUP:2/3: both sides of a comparison have one group, repeats are numbered."
 )
@@ -57,6 +58,7 @@ def command(
     tool: str | None,
     tool_version: str | None,
     planned: int | None,
+    exit_code: int | None,
     run_group: str | None,
     selects: tuple[str, ...],
     fields_file: Path | None,
@@ -85,6 +87,7 @@ def command(
         started_at=start,
         ended_at=end,
         planned=planned,
+        exit_code=exit_code,
         run=_run(run_group),
         select=dict(_pair(text, "--select") for text in selects),
         more=_object(fields_file) if fields_file else {},
