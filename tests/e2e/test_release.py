@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +14,7 @@ import aiohttp
 import pytest
 import yaml
 
+from pulumi_infercrane.components.supervision.observing import read_record
 from pulumi_infercrane.guard import Ledger
 from tests.e2e.lab import SERVICE, STACK, Lab
 
@@ -126,6 +129,33 @@ def test_an_override_moves_the_route_by_a_signed_order_and_by_nothing_less(lab: 
     lab.infercrane("rollback", "-s", STACK, "--reason", "no better")
     assert lab.served_by() == "r1"
     assert lab.up(code=4)["active_after"] == "r1"
+
+
+def test_an_override_does_not_reach_a_target_that_is_not_ready(lab: Lab, tmp_path: Path) -> None:
+    """It is an order against the guard, not against the facts."""
+    revisions = {"r1": lab.revision()}
+    lab.declare(revisions)
+    lab.up()
+    key = str(tmp_path / "ann.pem")
+    policy = lab.project / "policy.yaml"
+    trusted = re.sub(r"kinds: \[.*\]", "kinds: [override]", lab.guard("guard", "keygen", key).out)
+    policy.write_text(policy.read_text() + trusted)
+    order = ["override", "--to", "r2", "--owner", "ann", "--reason", "r1 leaks", "--expires", "1h", "--key", key]
+
+    lab.declare(revisions | {"r2": lab.revision("tiny-answers-500")})
+    assert "generation_failed" in lab.infercrane(*order, "-s", STACK, code=1).text
+    assert lab.served_by() == "r1"
+
+    lab.declare(revisions | {"r3": lab.revision(max_concurrency=4)})
+    lab.up()
+    (folder,) = (lab.place.root / "processes").glob("r3-*/")
+    order[2] = "r3"
+    hung = (read_record(folder) or {})["child"]["pid"]
+    os.kill(hung, signal.SIGSTOP)
+    assert "is not ready, route not moved" in lab.infercrane(*order, "-s", STACK, code=1).text
+    assert lab.served_by() == "r1"
+    os.kill(hung, signal.SIGCONT)
+    assert lab.infercrane(*order, "-s", STACK, "--json").document["active_after"] == "r3"
 
 
 def test_plain_pulumi_up_comes_to_the_same_decision(lab: Lab) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
@@ -21,13 +22,37 @@ from pulumi_infercrane.components.plugin.resource import (
 from pulumi_infercrane.components.plugin.resources.release import Release
 from pulumi_infercrane.components.plugin.resources.route import Route
 from pulumi_infercrane.components.plugin.wire import UNKNOWN, Secret
-from pulumi_infercrane.guard import Ledger
+from pulumi_infercrane.guard import Ledger, sign_override
 from pulumi_infercrane.router.control import ControlClient, Flip, LiveService
 from tests.components.plugin.releasing import URN, Run, route_inputs
 from tests.components.plugin.releasing import router as router
 from tests.components.plugin.releasing import run as run
 from tests.components.plugin.releasing import short as short
 from tests.guard.conftest import POLICY, Folder
+from tests.guard.trust.conftest import entry, key_of, trusting
+
+
+async def test_an_override_to_a_target_that_does_not_answer_moves_nothing_and_is_not_used_up(run: Run) -> None:
+    """Nothing listens behind the revisions of this route."""
+    run.policy = "trust: " + trusting(entry(key_of("ann"), kinds=["override"])).partition("trust: ")[2]
+    await run.create()
+    order = sign_override(
+        key_of("ann"),
+        service="chat",
+        stack="lab/dev",
+        target=run.evidence.candidate,
+        owner="ann",
+        reason="r1 leaks",
+        issued_at=datetime(2026, 11, 30, 5, tzinfo=UTC),
+        expires_at=datetime(2100, 1, 1, tzinfo=UTC),
+    )
+    inputs = await run.check(override=order)
+    assert inputs["activeRevision"] == run.evidence.candidate
+    with pytest.raises(Failure, match=r"is not ready, route not moved \(http://127.0.0.1:2: ConnectError") as raised:
+        await run.update(inputs)
+    assert raised.value.status == grpc.StatusCode.FAILED_PRECONDITION
+    assert await run.served() == run.evidence.baseline
+    assert len(list(Ledger(run.folder / "ledger.jsonl").entries())) == 1
 
 
 async def test_create_flips_from_nothing_and_keeps_the_decision(run: Run) -> None:

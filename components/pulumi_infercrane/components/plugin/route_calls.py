@@ -3,10 +3,15 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import grpc
 
+from pulumi_infercrane.components import runtimes
 from pulumi_infercrane.components.plugin.resource import Failure, Properties
+from pulumi_infercrane.components.runtimes import Readiness
+from pulumi_infercrane.components.supervision import readiness
+from pulumi_infercrane.components.supervision.readiness import Probe
 from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError, RouterUnreachable, Weights
 
 WHOLE = 100
@@ -49,6 +54,33 @@ async def refuse_expired(router: ControlClient, inputs: Properties) -> None:
             f"the decision expired at {expires_at}, its evidence is too old by now: "
             "measure again (`infercrane collect`)",
         )
+
+
+async def refuse_unready(router: ControlClient, inputs: Properties) -> None:
+    """An order to override needs no evidence, which would show that its target answers: so the target is asked.
+
+    One replica that answers is enough. One that wants a key is not asked: only the router has it.
+    """
+    if inputs.get("decisionType") != "override":
+        return
+    service, target = inputs["service"], inputs["activeRevision"]
+    try:
+        revision = (await router.get(service)).table["revisions"].get(target)
+    except RouterError as error:
+        raise Failure(grpc.StatusCode.UNAVAILABLE, f"router of service {service}: {error}") from error
+    if revision is None:
+        return  # the router refuses it, and says why
+    asked = [upstream["url"] for upstream in revision["upstreams"] if not upstream.get("key_ref")]
+    told = [f"{url}: {trouble.detail}" for url in asked if (trouble := await readiness.problem(_probe(revision, url)))]
+    if told and len(told) == len(asked):
+        text = f"revision {target} is not ready, route not moved ({'; '.join(told)})"
+        raise Failure(grpc.StatusCode.FAILED_PRECONDITION, text)
+
+
+def _probe(revision: Mapping[str, Any], url: str) -> Probe:
+    dialect = revision["dialect"]
+    paths = runtimes.find(dialect).readiness if dialect in runtimes.names() else Readiness("/v1/models")
+    return Probe(url, paths.health_path, "", revision["upstream_model"], paths.models_path, paths.generation_path)
 
 
 def expiry(inputs: Properties) -> str:

@@ -35,6 +35,7 @@ from pulumi_infercrane.components.plugin.route_calls import (
     flip_id,
     nothing_else_serves,
     refuse_expired,
+    refuse_unready,
     router_of,
     set_weights,
 )
@@ -133,6 +134,7 @@ class Release:
             return UpdateResult(_outputs(inputs, *known))
         async with router_of(inputs) as router:
             await refuse_expired(router, inputs)
+            await refuse_unready(router, inputs)
             self._store(inputs)
             generation = await self._flip(
                 router,
