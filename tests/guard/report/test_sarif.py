@@ -1,14 +1,21 @@
 """SARIF 2.1.0: structure as the standard and GitHub's code scanning ask for it."""
 
 import json
+from pathlib import Path
 from urllib.parse import unquote
 
+import pytest
+from jsonschema import Draft4Validator, FormatChecker, ValidationError
+
+STANDARD = json.loads((Path(__file__).parent / "schemas" / "sarif-2.1.0-rtm.5.json").read_text())
+VALIDATOR = Draft4Validator(STANDARD, format_checker=FormatChecker())
 LEVELS = {"none", "note", "warning", "error"}
 
 
 def run_of(document):
     """The one run, after what the standard requires was checked."""
     log = json.loads(document)
+    VALIDATOR.validate(log)
     assert log["version"] == "2.1.0"
     assert log["$schema"].endswith("/sarif-schema-2.1.0.json")
     (run,) = log["runs"]
@@ -29,6 +36,14 @@ def run_of(document):
 
 def test_every_decision_is_valid(any_decision):
     run_of(any_decision.report("sarif"))
+
+
+@pytest.mark.parametrize("wrong", [{"level": "fatal"}, {"message": "text"}, {"ruleIndex": -2}, {"unknown": 1}])
+def test_the_schema_of_the_standard_refuses_what_is_none(rejected, wrong):
+    log = json.loads(rejected.report("sarif"))
+    log["runs"][0]["results"][0].update(wrong)
+    with pytest.raises(ValidationError):
+        VALIDATOR.validate(log)
 
 
 def test_a_fail_is_an_error_and_an_unknown_a_warning_at_their_policy_lines(rejected):
