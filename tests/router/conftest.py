@@ -154,17 +154,19 @@ async def start_router(tmp_path: Path) -> AsyncIterator[StartRouter]:
         parts.append(build(settings, environment or {}, ListenAddress("127.0.0.1", port)))
         if max_connections is not None:
             parts[0].relay.max_connections = max_connections
-        sweeping = loop.create_task(parts[0].relay.sweep_forever())
-        closing.push_async_callback(_stop, server, parts[0], sweeping)
+        timers_of_it = [parts[0].relay.sweep_forever(), parts[0].live.windows.keep()]
+        tasks = [loop.create_task(one) for one in timers_of_it]
+        closing.push_async_callback(_stop, server, parts[0], tasks)
         return Running(parts[0], port)
 
     yield start
     await closing.aclose()
 
 
-async def _stop(server: asyncio.Server, parts: Router, sweeping: asyncio.Task[None]) -> None:
+async def _stop(server: asyncio.Server, parts: Router, tasks: list[asyncio.Task[None]]) -> None:
     server.close()
-    sweeping.cancel()
+    for task in tasks:
+        task.cancel()
     parts.relay.cut()
     if parts.relay.recorder is not None:
         parts.relay.recorder.close()

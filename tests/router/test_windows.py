@@ -12,7 +12,7 @@ from pulumi_infercrane.guard import read_window
 from pulumi_infercrane.guard.evidence.window import Binding, Window
 from pulumi_infercrane.router import windows as limits
 from pulumi_infercrane.router.calls import Flip
-from pulumi_infercrane.router.errors import WindowsNotCounted, WindowUnknown
+from pulumi_infercrane.router.errors import WindowUnknown
 from tests.router.client import chat
 from tests.router.conftest import R1, R2, Running, declared, eventually, revision
 from tests.router.upstream import ANSWER, Call, Upstream, chunk, delta, event, whole
@@ -44,11 +44,9 @@ async def ask(router: Running, number: int = 1, *headers: str, stream: bool = Fa
 async def close(router: Running) -> list[Window]:
     """The windows that are closed by now, read as the guard does, and taken away."""
     await asyncio.sleep(0.002)
-    kept, table = router.parts.live.windows, router.parts.live.table("chat")
-    kept.close(table)
-    read = []
-    for name in kept.names("chat"):
-        loaded = read_window(orjson.dumps(kept.get("chat", name).document()))
+    kept, read = router.parts.live.windows.kept, []
+    for name in await router.parts.live.close_window("chat"):
+        loaded = read_window(orjson.dumps(kept.document("chat", name)))
         assert loaded.problem is None, loaded.problem
         kept.forget("chat", name)
         read.append(loaded.window)
@@ -226,27 +224,28 @@ async def test_windows_are_kept_until_they_are_taken_and_the_oldest_goes_first(
     shared: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "MAX_KEPT", 2)
-    kept, table = shared.parts.live.windows, shared.parts.live.table("chat")
+    kept = shared.parts.live.windows.kept
     for _ in range(3):
         await asyncio.sleep(0.002)
-        kept.close(table)
-    names = kept.names("chat")
+        names = await shared.parts.live.close_window("chat")
     assert len(names) == 2
     assert list(names) == sorted(names)
     kept.forget("chat", names[0])
     kept.forget("chat", names[0])
     with pytest.raises(WindowUnknown, match="no closed window"):
-        kept.get("chat", names[0])
+        kept.document("chat", names[0])
 
 
 async def test_a_full_window_is_closed_by_itself(shared: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_REQUESTS", 2)
     await ask_as(shared, *to(R1, shared)[:2])
-    await eventually(lambda: bool(shared.parts.live.windows.names("chat")))
+    await eventually(lambda: shared.traffic(R1).inflight == 0)
+    await shared.parts.live.windows.look()
+    assert len(shared.parts.live.windows.kept.names("chat")) == 1
 
 
 async def test_a_window_that_took_no_time_goes_on_when_it_is_closed(shared: Running) -> None:
-    windows = shared.parts.live.windows
+    windows = shared.parts.live.windows.kept
     now = windows._now
     await ask_as(shared, to(R2, shared)[0])
     windows._now = lambda: now() - timedelta(hours=1)
@@ -258,7 +257,7 @@ async def test_a_window_that_took_no_time_goes_on_when_it_is_closed(shared: Runn
 async def test_a_clock_that_is_set_back_makes_no_windows_overlap(shared: Running) -> None:
     """Overlapping windows would count requests twice: the guard does not judge them."""
     (first,) = await close(shared)
-    windows = shared.parts.live.windows
+    windows = shared.parts.live.windows.kept
     now = windows._now
     windows._now = lambda: now() - timedelta(hours=1)
     await shared.weigh({R1: 25, R2: 75})
@@ -281,11 +280,3 @@ async def test_the_control_socket_gives_windows_and_lets_go_of_them(start_proces
         await control.forget_window("chat", name)
         with pytest.raises(WindowUnknown):
             await control.window("chat", name)
-
-
-async def test_with_workers_no_window_is_counted_and_it_says_so(start_process, upstream: Upstream) -> None:
-    process = start_process(options=("--workers", "1")).wait_ready()
-    async with process.client() as control:
-        await control.put("chat", declared({R1: revision("r1", upstream.url)}), if_match=None)
-        with pytest.raises(WindowsNotCounted, match="without --workers"):
-            await control.close_window("chat")

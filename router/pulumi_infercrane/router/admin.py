@@ -155,17 +155,16 @@ class Api:
 
     async def _list_windows(self, _request: Request, match: re.Match[str]) -> Answer:
         table = self._live.table(match["service"])
-        return Answer(200, {"windows": self._live.windows.names(table.service)})
+        return Answer(200, {"windows": self._live.windows.kept.names(table.service)})
 
-    async def _close_window(self, request: Request, match: re.Match[str]) -> Answer:
-        self._live.windows.close(self._live.table(match["service"]))
-        return await self._list_windows(request, match)
+    async def _close_window(self, _request: Request, match: re.Match[str]) -> Answer:
+        return Answer(200, {"windows": await self._live.close_window(match["service"])})
 
     async def _window(self, _request: Request, match: re.Match[str]) -> Answer:
-        return Answer(200, self._live.windows.get(match["service"], match["window"]).document())
+        return Answer(200, self._live.windows.kept.document(match["service"], match["window"]))
 
     async def _forget_window(self, _request: Request, match: re.Match[str]) -> Answer:
-        self._live.windows.forget(match["service"], match["window"])
+        self._live.windows.kept.forget(match["service"], match["window"])
         return Answer(200, {"forgotten": match["window"]})
 
     async def _list_keys(self, _request: Request, _match: re.Match[str]) -> Answer:

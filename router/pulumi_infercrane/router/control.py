@@ -28,7 +28,6 @@ from pulumi_infercrane.router.errors import (
     TableInvalid,
     UnexpectedAnswer,
     WeightsChanged,
-    WindowsNotCounted,
     WindowUnknown,
 )
 from pulumi_infercrane.router.keys import Grant
@@ -60,7 +59,6 @@ __all__ = [
     "Weights",
     "WeightsChanged",
     "WindowUnknown",
-    "WindowsNotCounted",
 ]
 
 TIMEOUT_S = 10.0
@@ -197,7 +195,7 @@ class ControlClient:
     async def close_window(self, service: str) -> tuple[str, ...]:
         """End the open traffic window and begin the next; names of all closed ones, the oldest first.
 
-        The first call for a service that had no canary step only begins one. Raises WindowsNotCounted.
+        The first call for a service that had no canary step only begins one.
         """
         return tuple((await self._call("POST", f"{_path(service)}/windows"))["windows"])
 

@@ -9,7 +9,6 @@ RouterError
 ├── DecisionExpired        the decision's evidence is too old by now
 ├── RevisionUnknown        the table does not declare this revision
 ├── WindowUnknown          there is no closed traffic window of this name
-├── WindowsNotCounted      with workers no traffic window is counted
 ├── RevisionInUse          the revision is active or has requests in flight
 ├── ServiceUnknown         the router has no table of this service
 ├── ServiceInUse           the service has requests in flight
@@ -111,13 +110,6 @@ class WindowUnknown(RouterError):
     status = 404
 
 
-class WindowsNotCounted(RouterError):
-    """Each worker sees a part of the traffic, and nobody adds them up to a window: serve without workers."""
-
-    code = "windows_not_counted"
-    status = 501
-
-
 class RevisionInUse(RouterError):
     """The active revision, or one with requests in flight, can neither be removed nor drained away."""
 
@@ -152,7 +144,7 @@ class StateDamaged(RouterError):
 
 
 class StateNotWritten(RouterError):
-    """The new table could not be made durable; the old one serves on."""
+    """The disk refused: a new table is not gone by, the old one serves on; a window is not closed."""
 
     code = "state_not_written"
     status = 507

@@ -21,15 +21,14 @@ from pulumi_infercrane.router.errors import (
     ServiceInUse,
     ServiceUnknown,
     TableInvalid,
-    WindowsNotCounted,
 )
+from pulumi_infercrane.router.live_windows import LiveWindows
 from pulumi_infercrane.router.relay.relay import Relay
 from pulumi_infercrane.router.replicas import ReplicaState, state_of
 from pulumi_infercrane.router.routes import Routes
 from pulumi_infercrane.router.store import TableStore
 from pulumi_infercrane.router.table import DRAINING, Declared, RouteTable
 from pulumi_infercrane.router.traffic import Load, Loads, Traffic
-from pulumi_infercrane.router.windows import Windows
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.workers.crew import Crew
@@ -66,6 +65,7 @@ class LiveRoutes:
         relay: Relay,
         store: TableStore,
         listening: Listening,
+        windows: LiveWindows,
         now: Callable[[], datetime] = utc_now,
         crew: "Crew | None" = None,
     ) -> None:
@@ -74,6 +74,7 @@ class LiveRoutes:
         self._listening = listening
         self._now = now
         self._crew = crew
+        self.windows = windows
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -91,12 +92,14 @@ class LiveRoutes:
 
     def serve(self, tables: Mapping[str, RouteTable]) -> None:
         """Route by these tables from now on."""
+        self._go_by(tables)
+        self.windows.follow(tables)
+
+    def _go_by(self, tables: Mapping[str, RouteTable]) -> None:
         for table in tables.values():
             for finding in self._relay.compiler.missing_keys(table):
                 _log.error("service %s: %s: requests to it are refused", table.service, finding)
         go_by(self._relay, tables)
-        if self._crew is None:
-            self._relay.windows.follow(tables)
 
     def table(self, service: str) -> RouteTable:
         """The served table.
@@ -169,16 +172,15 @@ class LiveRoutes:
         done = declared.state == DRAINING and load.inflight == 0
         return DrainState(load.inflight, load.oldest_s, load.cut, done)
 
-    @property
-    def windows(self) -> Windows:
-        """What each revision did, side by side.
+    async def close_window(self, service: str) -> tuple[str, ...]:
+        """Names of the closed windows of a service, the oldest first; see `LiveWindows.close`.
 
         Raises:
-            WindowsNotCounted: workers take the requests.
+            ServiceUnknown: there is none.
+            StateNotWritten: the disk refuses.
         """
-        if self._crew is not None:
-            raise WindowsNotCounted("a router with workers counts no traffic windows: serve without --workers")
-        return self._relay.windows
+        async with self._one_at_a_time:
+            return await self.windows.close(self.table(service))
 
     async def delete(self, service: str) -> None:
         """Forget a service.
@@ -192,18 +194,20 @@ class LiveRoutes:
             if any((await self.inflight(table)).values()):
                 raise ServiceInUse(f"service {service} has requests in flight: drain its revisions first")
             await asyncio.to_thread(self._store.delete, service)
-            self.serve({name: other for name, other in self.tables.items() if name != service})
+            self._go_by({name: other for name, other in self.tables.items() if name != service})
             if self._crew is not None:
                 await self._crew.delete(service)
+            self.windows.follow(self.tables)
             self._forget(service, table.declared.revisions)
 
     async def _apply(self, before: RouteTable | None, after: RouteTable) -> Applied:
         if after is before:
             return Applied(after, applied=False)
         await asyncio.to_thread(self._store.save, after)
-        self.serve({**self.tables, after.service: after})
+        self._go_by({**self.tables, after.service: after})
         if self._crew is not None:
-            await self._crew.go_by(after)
+            await self._crew.go_by(after, count=self.windows.kept.wants(after))
+        self.windows.follow(self.tables)
         return Applied(after, applied=True)
 
     def _refuse(self, table: RouteTable) -> None:

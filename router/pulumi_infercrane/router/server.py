@@ -17,6 +17,7 @@ from pulumi_infercrane.router.front import Signals, most_connections, open_admin
 from pulumi_infercrane.router.key_store import KeyStore
 from pulumi_infercrane.router.live import LiveRoutes
 from pulumi_infercrane.router.live_keys import LiveKeys
+from pulumi_infercrane.router.live_windows import LiveWindows
 from pulumi_infercrane.router.notify import notify
 from pulumi_infercrane.router.protocol.request import Limits
 from pulumi_infercrane.router.relay.relay import ConnectionTimers, Relay
@@ -24,6 +25,7 @@ from pulumi_infercrane.router.routes import Compiler
 from pulumi_infercrane.router.sockets import Sockets, Wanted
 from pulumi_infercrane.router.store import TableStore, locked
 from pulumi_infercrane.router.traffic import TrafficBook
+from pulumi_infercrane.router.windows import Windows
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.recording.policy import RecordingPolicy
@@ -109,10 +111,18 @@ def build_relay(settings: Settings, environment: Mapping[str, str]) -> Relay:
     return Relay(compiler, traffic, settings.limits, settings.timers)
 
 
-def build(settings: Settings, environment: Mapping[str, str], address: Listening, crew: "Crew | None" = None) -> Router:
+def build(
+    settings: Settings,
+    environment: Mapping[str, str],
+    address: Listening,
+    crew: "Crew | None" = None,
+    *,
+    handed_over: bool = False,
+) -> Router:
     """A router that serves the persisted tables; `address` is where clients will reach it.
 
-    With a crew it takes no client itself: it decides what the workers serve.
+    With a crew it takes no client itself: it decides what the workers serve. `handed_over`: the workers of the program
+    before go on.
 
     Raises:
         RouterError: the tables, the folder of the recording, or the access log cannot be used.
@@ -121,7 +131,9 @@ def build(settings: Settings, environment: Mapping[str, str], address: Listening
     if crew is None:
         tell(relay, settings)
     store = TableStore(settings.state)
-    live = LiveRoutes(relay, store, address, crew=crew)
+    windows = LiveWindows(Windows(settings.state / "windows"), relay.counters, crew)
+    windows.kept.resume(handed_over=handed_over)
+    live = LiveRoutes(relay, store, address, windows, crew=crew)
     live.serve(store.load())
     keys = LiveKeys(relay, KeyStore(settings.state), required=settings.require_keys, crew=crew)
     return Router(relay, live, keys, Api(live, keys, relay.traffic, crew))
@@ -165,11 +177,14 @@ async def _serve(settings: Settings, found: Sockets, environment: Mapping[str, s
         admin.append(await open_admin(found.status, lambda: ControlConnection(Status(router.api))))
     on_ready(address)
     notify(environment, "READY=1")
+    keeping = loop.create_task(router.live.windows.keep())
     await signals.first.wait()
     notify(environment, "STOPPING=1")
     front.stop_accepting()
     router.relay.finish_up()
     await front.finish(settings.drain_s, signals.second)
+    keeping.cancel()
+    router.live.windows.end()
     for server in admin:
         server.close()
     front.close()

@@ -3,7 +3,7 @@
 import math
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
@@ -22,6 +22,9 @@ FAILURES = (
 LONGEST_S = 86_400
 """A longer time is no figure of a request."""
 
+Counts = Mapping[str, Any]
+"""A tally as a JSON object: what one process says of another part of the same window."""
+
 _COUNTED_AS: Mapping[Outcome, str] = {
     Outcome.ABORTED: "error_event",
     Outcome.TRUNCATED: "cut_streams",
@@ -37,9 +40,12 @@ class Tally:
 
     __slots__ = ("_tokens_known", "client_faults", "counts", "e2e_s", "since", "tpot_s", "ttft_s")
 
-    def __init__(self, since: float) -> None:
+    def __init__(self, since: float = 0) -> None:
         self.since = since
         """By the router's monotonic clock."""
+        self._empty()
+
+    def _empty(self) -> None:
         self.counts: Counter[str] = Counter()
         """By class of failure, `cut_streams`, `client_cancelled` or `unobserved`."""
         self.client_faults: Counter[int] = Counter()
@@ -68,6 +74,27 @@ class Tally:
             self.client_faults[status] += 1
         else:
             self.counts["http_error" if status >= 500 else "upstream_protocol"] += 1
+
+    def take(self) -> Counts:
+        """What was counted since the last time, with NaN for `null`; counting goes on from nothing."""
+        taken = {
+            "counts": {str(name): count for name, count in self.counts.items()},
+            "client_faults": {str(status): count for status, count in self.client_faults.items()},
+            "ttft_s": self.ttft_s.tolist(),
+            "tpot_s": self.tpot_s.tolist(),
+            "e2e_s": self.e2e_s.tolist(),
+            "tokens_known": self._tokens_known,
+        }
+        self._empty()
+        return taken
+
+    def merge(self, taken: Counts) -> None:
+        """Add what was taken from another tally. Every request keeps its own figures, so nothing is approximate."""
+        self.counts.update(taken["counts"])
+        self.client_faults.update({int(status): count for status, count in taken["client_faults"].items()})
+        for name in ("ttft_s", "tpot_s", "e2e_s"):
+            getattr(self, name).extend(_figures(taken[name]))
+        self._tokens_known = self._tokens_known and taken["tokens_known"]
 
     def binding(self, revision: str, weight: int) -> dict[str, Any]:
         """One entry of a window's `bindings`. `restarts` are none: a router does not see them."""
@@ -104,3 +131,7 @@ class Tally:
 def _figure(seconds: float) -> float:
     """To the microsecond: more digits say nothing, and take room in a file."""
     return (round(seconds, 6) or 1e-6) if seconds <= LONGEST_S else math.nan
+
+
+def _figures(values: Iterable[float | None]) -> Iterable[float]:
+    return (math.nan if value is None else value for value in values)

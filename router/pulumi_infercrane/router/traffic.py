@@ -55,7 +55,7 @@ class Traffic:
         self.not_renamed = 0
         """Answers that should name the alias and passed as they came, because they could not be read."""
         self.tally: Tally | None = None
-        """Of the traffic window that is open; replaced as a whole, None while nobody asks for windows."""
+        """Of the traffic window that is open; None while nobody asks for windows."""
 
     @property
     def inflight(self) -> int:

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import orjson
 
 from pulumi_infercrane.router.admission import Admission, Ticket
+from pulumi_infercrane.router.counters import Counters
 from pulumi_infercrane.router.credentials import authenticate, refuse_key_in_url
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.keys import Key, Keyring
@@ -28,7 +29,6 @@ from pulumi_infercrane.router.relay.mirror import Mirrors
 from pulumi_infercrane.router.relay.probes import Prober
 from pulumi_infercrane.router.routes import Compiler, Routes
 from pulumi_infercrane.router.traffic import TrafficBook
-from pulumi_infercrane.router.windows import Windows
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.recording.recorder import Recorder
@@ -90,7 +90,7 @@ class Relay:
         self.clients: set[ClientConnection] = set()
         self.mirrors = Mirrors(traffic)
         self.prober = Prober(traffic.clock)
-        self.windows = Windows(traffic)
+        self.counters = Counters(traffic)
         self.scheme = b"http"
         """By which clients come."""
         self.max_connections = sys.maxsize
@@ -210,7 +210,6 @@ class Relay:
             self.prober.probe_due(binding, now)
         for traffic in self.traffic.all():
             traffic.cut_overdue(now)
-        self.windows.close_full()
 
     def finish_up(self) -> None:
         """Answer nothing new; connections close after what they are answering."""

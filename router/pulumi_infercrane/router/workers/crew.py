@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from pulumi_infercrane.router.counters import Counted
 from pulumi_infercrane.router.errors import WorkerFailed
 from pulumi_infercrane.router.key_documents import keys_document
 from pulumi_infercrane.router.keys import Key
@@ -53,6 +54,10 @@ class Member:
         self.serving = asyncio.Event()
         self.ended = asyncio.Event()
         self.silent = False
+        self.counts = False
+        """It counts for traffic windows; workers of an older program do not."""
+        self.said_all = False
+        """It told at its end what it had counted."""
         self.told: dict[str, Message] = {}
         """The last answer to each question; counts of a worker that is gone are those that were told of last."""
         self._waiting: dict[int, asyncio.Future[Message]] = {}
@@ -91,6 +96,10 @@ class Crew:
         """Workers that ended although nobody asked them to."""
         self.ended: totals.Families = {}
         """What the workers that are gone have counted."""
+        self.on_counted: Callable[[Counted], None] = lambda _counted: None
+        """Told what a worker counted for traffic windows, as soon as it says so."""
+        self.on_lost: Callable[[], None] = lambda: None
+        """Told that a worker is gone which did not say all it counted."""
         self._size = size
         self._command = command
         self._environment = dict(environment)
@@ -121,9 +130,10 @@ class Crew:
             if not member.serving.is_set():
                 raise WorkerFailed("a worker process does not start: its reason is in the log")
 
-    async def adopt(self, pid: int, end: socket.socket) -> Member:
+    async def adopt(self, pid: int, end: socket.socket, *, counts: bool) -> Member:
         """Take on a worker of the program before, that serves."""
         member = await self._connect(Member(pid, None), end)
+        member.counts = counts
         member.following = True
         member.serving.set()
         return member
@@ -155,9 +165,9 @@ class Crew:
 
     # what changes
 
-    async def go_by(self, table: RouteTable) -> None:
-        """Returns when every worker does."""
-        await self._all({"do": "table", "table": table.document()})
+    async def go_by(self, table: RouteTable, *, count: bool = False) -> None:
+        """Returns when every worker does, and has said what it counted of the route before."""
+        await self._all({"do": "table", "table": table.document(), "count": count})
 
     async def delete(self, service: str) -> None:
         """Returns when no worker serves it any more."""
@@ -176,6 +186,12 @@ class Crew:
         self.ended = totals.without(self.ended, service, revision)
 
     # what is asked
+
+    async def count(self, service: str = "") -> bool:
+        """Have every worker say what it counted, and count for `service` too; whether all of them can."""
+        within_s = ANSWER_S if service else HANG_S
+        await self._all({"do": "count", "service": service}, within_s, counting=True)
+        return all(member.counts for member in self.members if member.following)
 
     async def loads(self) -> Loads:
         """Of all workers together, those that leave included."""
@@ -214,9 +230,10 @@ class Crew:
                 member.told[what] = answer.result()
         return [member.told[what] for member in following if member in self.members and what in member.told]
 
-    async def _all(self, message: Message, within_s: float | None = None) -> None:
+    async def _all(self, message: Message, within_s: float | None = None, *, counting: bool = False) -> None:
         within_s = ANSWER_S if within_s is None else within_s
-        asked = {member: member.ask(message) for member in self.members if member.following}
+        members = [member for member in self.members if member.following and (member.counts or not counting)]
+        asked = {member: member.ask(message) for member in members}
         if not asked:
             return
         await asyncio.wait(asked.values(), timeout=within_s)
@@ -249,10 +266,14 @@ class Crew:
         return member
 
     def _heard(self, member: Member, message: Message) -> None:
+        for counted in message.get("counted", ()):
+            self.on_counted(Counted(*counted))
         if "hello" in message:
+            member.counts = message.get("counts", False)
             self._greet(member, message["hello"])
         elif "last" in message:
             member.told["metrics"] = message["last"]
+            member.said_all = True
         else:
             member.answered(message)
 
@@ -277,6 +298,8 @@ class Crew:
         if "metrics" in member.told:
             counts = totals.counted(totals.read(member.told["metrics"]["metrics"]))
             self.ended = totals.added([self.ended, counts])
+        if member.following and not member.said_all:
+            self.on_lost()
         member.nobody_answers()
         member.ended.set()
         if member.place is not None and not self._stopping:

@@ -33,6 +33,8 @@ class Handover:
     workers: tuple[Left, ...]
     ends: Mapping[str, int]
     ended: totals.Families
+    counting: tuple[int, ...] = ()
+    """Processes of the workers that count for traffic windows."""
 
     def descriptors(self) -> tuple[int, ...]:
         status = () if self.status is None else (self.status,)
@@ -65,6 +67,7 @@ def take(environment: Mapping[str, str]) -> Handover | None:
         tuple(Left(*left) for left in document["workers"]),
         document["ends"],
         {name: totals.Family(*family) for name, family in document["ended"].items()},
+        tuple(document.get("counting", ())),
     )
     for descriptor in found.descriptors():
         os.set_inheritable(descriptor, False)

@@ -27,7 +27,7 @@ from pulumi_infercrane.router.server import OnReady, Router, Settings, build, ce
 from pulumi_infercrane.router.sockets import Sockets
 from pulumi_infercrane.router.store import locked
 from pulumi_infercrane.router.workers.channel import Message
-from pulumi_infercrane.router.workers.crew import Crew
+from pulumi_infercrane.router.workers.crew import Crew, Member
 from pulumi_infercrane.router.workers.handover import HANDOVER, Handover, Left, leave, take
 
 CHECK_S = 30.0
@@ -87,6 +87,7 @@ class _Supervisor:
         self._connections: set[ControlConnection] = set()
         self._replace_now = asyncio.Event()
         self._admin: list[asyncio.Server] = []
+        self._watching: list[asyncio.Task[None]] = []
 
     async def run(self, before: Handover | None) -> None:
         loop, crew, held = asyncio.get_running_loop(), self._crew, self._held
@@ -94,20 +95,31 @@ class _Supervisor:
         loop.add_signal_handler(signal.SIGHUP, self._replace_now.set)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _REPLACING)
         address = sockets.address_of(held.sockets.data[0])
-        self._router = router = build(self._settings, self._environment, address, crew)
+        self._router = router = build(self._settings, self._environment, address, crew, handed_over=before is not None)
         try:
             await self._start(router, before)
             await self._open_control(router.api)
             self._on_ready(address)
             notify(self._environment, "READY=1")
-            self._watching = loop.create_task(crew.watch())
+            self._watch()
             replacing = loop.create_task(self._replace_when_asked())
             await signals.first.wait()
             replacing.cancel()
         finally:
             notify(self._environment, "STOPPING=1")
+            self._unwatch()
             await crew.stop(self._settings.drain_s, signals.second)
+            router.live.windows.end()
             self._close_control()
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._watching = [loop.create_task(self._crew.watch()), loop.create_task(self._router.live.windows.keep())]
+
+    def _unwatch(self) -> None:
+        for task in self._watching:
+            task.cancel()
+        self._watching = []
 
     async def _start(self, router: Router, before: Handover | None) -> None:
         """With the workers of the program before, if there are: they leave when the new ones serve."""
@@ -115,7 +127,7 @@ class _Supervisor:
         if before is not None:
             crew.ends.update(before.ends)
             crew.ended = dict(before.ended)
-            left = [await crew.adopt(one.pid, socket.socket(fileno=one.channel)) for one in before.workers]
+            left = [await self._adopted(one, before) for one in before.workers]
         try:
             data = tuple(listener.fileno() for listener in self._held.sockets.data)
             await crew.start(data, self._held.lock, lambda: _state(router))
@@ -125,6 +137,10 @@ class _Supervisor:
             _log.error("%s; those of the program before serve on", error)
         else:
             crew.retire(left)
+
+    async def _adopted(self, left: Left, before: Handover) -> Member:
+        end = socket.socket(fileno=left.channel)
+        return await self._crew.adopt(left.pid, end, counts=left.pid in before.counting)
 
     async def _open_control(self, api: Api) -> None:
         held, opened = self._held.sockets, self._connections
@@ -148,15 +164,16 @@ class _Supervisor:
     async def _replace(self) -> None:
         self._close_control()
         if await self._calls_ended():
-            self._watching.cancel()
+            self._unwatch()
             await self._become_the_new_program()
-            self._watching = asyncio.get_running_loop().create_task(self._crew.watch())
+            self._watch()
         else:
             _log.error("not replaced: a call of the control protocol has not ended in %g s", CALLS_S)
         await self._open_control(self._router.api)
 
     async def _become_the_new_program(self) -> None:
         """Returns only when that is not possible."""
+        await self._router.live.windows.look()
         await self._crew.loads()  # after these answers no worker says anything that half a program would miss
         notify(self._environment, "RELOADING=1")
         _log.info("going on as the program that is installed now")
@@ -208,12 +225,17 @@ class _Supervisor:
         paths = tuple(str(path) for path in held.sockets.paths)
         data = tuple(listener.fileno() for listener in held.sockets.data)
         status = held.sockets.status.fileno() if held.sockets.status is not None else None
-        return Handover(
-            data, held.sockets.control.fileno(), status, held.lock, paths, workers, dict(crew.ends), crew.ended
-        )
+        counting = tuple(member.pid for member in crew.members if member.counts)
+        control, ends = held.sockets.control.fileno(), dict(crew.ends)
+        return Handover(data, control, status, held.lock, paths, workers, ends, crew.ended, counting)
 
 
 def _state(router: Router) -> Message:
     """What a worker starts with."""
     tables = {name: table.document() for name, table in router.live.tables.items()}
-    return {"tables": tables, "keys": keys_document(router.keys.all()) if router.keys.required else None}
+    counting = [name for name, table in router.live.tables.items() if router.live.windows.kept.wants(table)]
+    return {
+        "tables": tables,
+        "counting": counting,
+        "keys": keys_document(router.keys.all()) if router.keys.required else None,
+    }

@@ -61,9 +61,9 @@ async def _work(settings: Settings, environment: Mapping[str, str], descriptors:
     channel = Channel(worker.do, worker.left_alone)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     await connected(socket.socket(fileno=descriptors.channel), channel)
-    channel.send({"hello": PROTOCOL})
+    channel.send({"hello": PROTOCOL, "counts": True})
     await worker.serve(channel)
-    channel.send({"last": worker.metrics()})
+    channel.send({"last": worker.metrics(), **worker.counted()})
     channel.close()
     await worker.alone.wait()
 
@@ -92,6 +92,7 @@ class Worker:
             "loads": lambda _message: self._loads(),
             "replicas": self._replicas,
             "metrics": lambda _message: self.metrics(),
+            "count": self._count,
             "nothing": lambda _message: None,
             "retire": lambda _message: self._retire(),
             "stop": lambda _message: self.stop(),
@@ -135,6 +136,16 @@ class Worker:
         relay = self._relay
         return {"metrics": render(relay.routes, relay.traffic, tuple(relay.admission.queues.values()))}
 
+    def counted(self) -> Message:
+        """What was counted for traffic windows since the last time."""
+        return {"counted": self._relay.counters.take()}
+
+    def _count(self, message: Message) -> Message:
+        table = self._tables.get(message["service"])
+        if table is not None:
+            self._relay.counters.begin(table)
+        return self.counted()
+
     def _loads(self) -> Message:
         return {"loads": [[*key, *load] for key, load in self._relay.traffic.loads().items()]}
 
@@ -157,23 +168,29 @@ class Worker:
         self._place, self._start_id = Place(*message["place"]), message["id"]
         self._tables = {name: self._share(document) for name, document in message["tables"].items()}
         go_by(self._relay, self._tables)
+        for service in message.get("counting", ()):
+            self._relay.counters.begin(self._tables[service])
         if message["keys"] is not None:
             self._keys(message)
         self._started.set()
 
-    def _table(self, message: Message) -> None:
+    def _table(self, message: Message) -> Message:
         after = self._share(message["table"])
         before = self._tables.get(after.service)
         self._tables = {**self._tables, after.service: after}
         go_by(self._relay, self._tables)
+        self._relay.counters.follow(after, count=message.get("count", False))
         for digest in removed_revisions(before, after):
             self._relay.traffic.forget(after.service, digest)
+        return self.counted()
 
-    def _delete(self, message: Message) -> None:
+    def _delete(self, message: Message) -> Message:
         gone = self._tables.pop(message["service"])
         go_by(self._relay, self._tables)
+        self._relay.counters.end(gone.service)
         for digest in gone.declared.revisions:
             self._relay.traffic.forget(gone.service, digest)
+        return self.counted()
 
     def _drain(self, message: Message) -> None:
         traffic = self._relay.traffic.of(message["service"], message["revision"])
