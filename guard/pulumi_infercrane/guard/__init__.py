@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from pulumi_infercrane.guard.overrides import Override, override, read_override, sign_override
     from pulumi_infercrane.guard.policy import Policy, load_policy
     from pulumi_infercrane.guard.rollout.canary import canary_step
-    from pulumi_infercrane.guard.rollout.progress import OpenStep, open_step, route_decision, step_of
+    from pulumi_infercrane.guard.rollout.progress import OpenStep, behind_active, open_step, route_decision, step_of
     from pulumi_infercrane.guard.rollout.watch import post_promotion
     from pulumi_infercrane.guard.trust.keys import SigningKey, load_key, new_key
-    from pulumi_infercrane.guard.trust.signing import sign_file
+    from pulumi_infercrane.guard.trust.signing import sign_file, signed_window
 
 __all__ = [
     "CanonicalError",
@@ -60,6 +60,7 @@ __all__ = [
     "PolicyError",
     "SigningKey",
     "TrustError",
+    "behind_active",
     "bootstrap",
     "canary_step",
     "decide",
@@ -82,6 +83,7 @@ __all__ = [
     "seal",
     "sign_file",
     "sign_override",
+    "signed_window",
     "step_of",
 ]
 
@@ -110,10 +112,10 @@ _HOMES = {
     "overrides": ("Override", "override", "read_override", "sign_override"),
     "policy": ("Policy", "load_policy"),
     "rollout.canary": ("canary_step",),
-    "rollout.progress": ("OpenStep", "open_step", "route_decision", "step_of"),
+    "rollout.progress": ("OpenStep", "behind_active", "open_step", "route_decision", "step_of"),
     "rollout.watch": ("post_promotion",),
     "trust.keys": ("SigningKey", "load_key", "new_key"),
-    "trust.signing": ("sign_file",),
+    "trust.signing": ("sign_file", "signed_window"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -6,7 +6,7 @@ read when a decision asks for them.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,7 @@ def _on_traffic(
 
 
 def windows_of(record: Mapping[str, Any], windows: Sequence[LoadedWindow]) -> list[LoadedWindow]:
-    """The windows a record saw, and those its frozen baseline comes from.
+    """The windows a record saw, and those its frozen baseline comes from, by the names they had then.
 
     Raises:
         GuardError: when one of them is not there, or not as it was.
@@ -143,7 +143,8 @@ def windows_of(record: Mapping[str, Any], windows: Sequence[LoadedWindow]) -> li
     missing = sorted(wanted - {loaded.sha256 for loaded in windows})
     if missing:
         raise GuardError(f"window {missing[0][:19]}… is gone or was changed ({len(missing)} of them)")
-    return [loaded for loaded in windows if loaded.sha256 in wanted]
+    files = {entry["sha256"]: entry.get("file", "") for entry in record.get("windows", ())}
+    return [replace(one, file=files.get(one.sha256, "")) for one in windows if one.sha256 in wanted]
 
 
 def _window_names(record: Mapping[str, Any]) -> set[str]:

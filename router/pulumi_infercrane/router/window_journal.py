@@ -170,7 +170,7 @@ def text(time: datetime) -> str:
 def _read(path: Path) -> tuple[Content, int]:
     """And how many bytes of it are whole lines."""
     lines = path.read_bytes().split(b"\n")[:-1]
-    head = orjson.loads(lines[0]) if lines else None
+    head = orjson.loads(lines[0]) if lines and lines[0] else None
     if not isinstance(head, dict) or "subject" not in head:
         raise ValueError(f"{path} is no journal of a window")
     subject = Subject(**head["subject"] | {"revisions": tuple(head["subject"]["revisions"])})

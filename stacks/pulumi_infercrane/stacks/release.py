@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_infercrane.components import deciding
-from pulumi_infercrane.guard import GuardError, Ledger, load_policy
+from pulumi_infercrane.guard import GuardError, Ledger, SigningKey, load_policy
 from pulumi_infercrane.guard.canonical import digest_file
 from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks import windows
@@ -39,6 +39,7 @@ class Request:
     reason: str = ""
     override: str = ""
     """A signed override, as text."""
+    sign_windows_with: SigningKey | None = None
 
     def environment(self, as_of: str) -> dict[str, str]:
         asked = {
@@ -146,7 +147,7 @@ def _take_windows(run: _Run) -> None:
     if run.request.kind != "deploy" or not _has_steps(run.config):
         return
     try:
-        run.say(f"{len(windows.take_all(run.project, run.config))} traffic windows")
+        run.say(f"{len(windows.take_all(run.project, run.config, run.request.sign_windows_with))} traffic windows")
     except (RouterError, OSError) as error:
         run.say(f"no traffic windows: {error}")
 

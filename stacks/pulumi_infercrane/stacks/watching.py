@@ -4,7 +4,18 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pulumi_infercrane.guard import Decision, Ledger, LoadedWindow, load_policy, load_windows, post_promotion
+from pulumi_infercrane.guard import (
+    Decision,
+    Ledger,
+    LoadedWindow,
+    SigningKey,
+    behind_active,
+    load_policy,
+    load_windows,
+    open_step,
+    post_promotion,
+    route_decision,
+)
 from pulumi_infercrane.guard.times import format_time, parse_time
 from pulumi_infercrane.stacks import windows
 from pulumi_infercrane.stacks.config import StackConfig
@@ -13,20 +24,20 @@ from pulumi_infercrane.stacks.operations.lock import stack_lock
 from pulumi_infercrane.stacks.project import Project
 
 
-def look(project: Project, config: StackConfig) -> Decision:
-    """Look once; the decision is in the ledger when this returns. It moves nothing.
+def look(project: Project, config: StackConfig, key: SigningKey | None = None) -> Decision:
+    """Look once; the decision is in the ledger when this returns. It moves nothing. `key` signs the windows.
 
     Raises:
-        NothingToWatch: no evidence let a revision of this stack take over.
+        NothingToWatch: no evidence let the active revision take over, or its watch has ended.
         StackBusy: an operation of the stack is running.
         RouterError: the router cannot be asked what it counted.
         GuardError: the policy or the ledger cannot be used, or the watch has ended.
     """
     with stack_lock(project.operations, f"infercrane watch of {project.qualified}"):
-        windows.take_all(project, config)
+        windows.take_all(project, config, key)
         ledger = Ledger(project.place.ledger)
         records = [entry.decision for entry in ledger.entries()]
-        promoted = _promoted(records, config.service, project.qualified)
+        promoted = _promoted(records, config, project.qualified)
         decision = post_promotion(
             load_policy(config.policy.read_bytes(), config.policy.name),
             [one for one in load_windows([project.place.windows]) if _concerns(one, promoted)],
@@ -39,13 +50,46 @@ def look(project: Project, config: StackConfig) -> Decision:
         return decision
 
 
-def _promoted(records: list[Mapping[str, Any]], service: str, stack: str) -> Mapping[str, Any]:
-    """The decision behind the active revision."""
-    about = [one for one in records if (one["service"], one["stack"]) == (service, stack)]
-    newest: Mapping[str, Any] = next((one for one in reversed(about) if one["action"] == "flip"), {})
-    if newest.get("decision_type") not in ("promotion", "canary_step", "override"):
-        raise NothingToWatch(f"no candidate of service {service} took over last: there is nothing to watch")
-    return newest
+def _promoted(records: list[Mapping[str, Any]], config: StackConfig, stack: str) -> Mapping[str, Any]:
+    """The decision behind the active revision.
+
+    Raises:
+        NothingToWatch: saying what serves, and why it is not watched.
+    """
+    found = behind_active(records, config.service, stack) or {}
+    about = [one for one in records if found and one.get("promoted") == found["decision_id"]]
+    ended = [one for one in about if one["state"] != "open" and one["action"] != "hold"]
+    if found.get("decision_type") in ("promotion", "canary_step", "override") and not ended:
+        return found
+    told = (_what_serves(found, ended, config), _what_of_a_share(records, found, config, stack))
+    raise NothingToWatch("; ".join(text for text in (*told, "there is nothing to watch") if text))
+
+
+def _what_serves(found: Mapping[str, Any], ended: list[Mapping[str, Any]], config: StackConfig) -> str:
+    if not found:
+        return f"no decision let a revision of service {config.service} take over"
+    name, since = config.name_of(found["candidate"]), found["as_of"]
+    if ended:
+        state = ended[-1]["state"]
+        way_out = ": take it back with `infercrane rollback`" if state == "failed" else ""
+        return f"{name} serves since {since}, and its watch ended at {ended[-1]['as_of']}: {state}{way_out}"
+    if found["decision_type"] == "rollback":
+        return f"{name} serves again since {since} ({found['reasons'][0]})"
+    return f"{name} serves since {since}, as the first revision"
+
+
+def _what_of_a_share(
+    records: list[Mapping[str, Any]], found: Mapping[str, Any], config: StackConfig, stack: str
+) -> str:
+    """What became of a candidate with a share of the traffic, where the newest decision is about one."""
+    newest, step = route_decision(records, config.service, stack), open_step(records, config.service, stack)
+    if step:
+        name = config.name_of(step.candidate)
+        return f"{name} has {step.weight} % of the traffic, on which `infercrane up` decides"
+    if newest is None or newest == found or newest["decision_type"] not in ("canary_step", "rollback"):
+        return ""
+    sharing = newest["candidate"] if newest["decision_type"] == "canary_step" else newest["baseline"]
+    return f"the share of {config.name_of(sharing)} was taken back at {newest['as_of']} ({newest['reasons'][0]})"
 
 
 def _concerns(loaded: LoadedWindow, promoted: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pulumi_infercrane.components.supervision.files import folder_of
 from pulumi_infercrane.components.supervision.observing import observe
+from pulumi_infercrane.guard import SigningKey, signed_window
 from pulumi_infercrane.guard.evidence.window import SUFFIX
 from pulumi_infercrane.guard.files import write_whole
 from pulumi_infercrane.router.control import ControlClient
@@ -23,8 +24,14 @@ def unwatched(_revision: str) -> None:
     """For servers that somebody else starts again: a router does not see it."""
 
 
-async def take(router: ControlClient, service: str, folder: Path, last_exit: LastExit = unwatched) -> tuple[Path, ...]:
-    """Close the open window and write every closed one; the router keeps none that is on disk.
+async def take(
+    router: ControlClient,
+    service: str,
+    folder: Path,
+    last_exit: LastExit = unwatched,
+    key: SigningKey | None = None,
+) -> tuple[Path, ...]:
+    """Close the open window and write every closed one, signed where there is a key; the router keeps none of them.
 
     Killed at any point, the next call goes on: a file that is there is left as it is, since a decision may rest on it.
 
@@ -36,12 +43,13 @@ async def take(router: ControlClient, service: str, folder: Path, last_exit: Las
     written = []
     for name in await router.close_window(service):
         window = with_restarts(await router.window(service, name), last_exit)
-        written.append(_write_once(folder / f"{service}.{name}{SUFFIX}", window))
+        signed = signed_window(window, key) if key else window
+        written.append(_write_once(folder / f"{service}.{name}{SUFFIX}", signed))
         await router.forget_window(service, name)
     return tuple(written)
 
 
-def take_all(project: Project, config: StackConfig) -> tuple[Path, ...]:
+def take_all(project: Project, config: StackConfig, key: SigningKey | None = None) -> tuple[Path, ...]:
     """What the router of a stack counted so far, in the folder of the stack; its own servers are watched for restarts.
 
     Raises:
@@ -55,7 +63,7 @@ def take_all(project: Project, config: StackConfig) -> tuple[Path, ...]:
 
     async def taken() -> tuple[Path, ...]:
         async with ControlClient(place.control) as router:
-            return await take(router, config.service, place.windows, last_exit)
+            return await take(router, config.service, place.windows, last_exit, key)
 
     return asyncio.run(taken())
 

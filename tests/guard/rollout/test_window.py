@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pulumi_infercrane.guard import EvidenceError, load_windows, read_window
-from pulumi_infercrane.guard.evidence.window import benchmark_of
+from pulumi_infercrane.guard.rollout.benchmark import benchmark_of
 from tests.guard.rollout.conftest import NEW, OLD, binding, pair, seconds, window
 
 

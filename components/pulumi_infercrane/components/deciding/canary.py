@@ -83,12 +83,25 @@ def _judge_since(
     declared: Declared, policy: Policy, old: Mapping[str, Any], newest: Mapping[str, Any]
 ) -> Outcome | None:
     """The step in which a decision upwards still finds the route, from that decision on; None where there is none."""
-    weight = newest["expected_weights"].get(newest["candidate"], 0)
     judged = policy.canary.steps[:-1] if policy.canary else ()
-    if newest["action"] not in ("advance", "flip") or weight not in judged:
+    if not gives_more(newest) or _weight_before(newest) not in judged:
         return None
-    step = OpenStep(newest["candidate"], newest["baseline"], weight, newest["as_of"], newest)
-    return judge(declared, policy, old, step)
+    return judge_anew(declared, policy, old, newest)
+
+
+def judge_anew(declared: Declared, policy: Policy, old: Mapping[str, Any], newest: Mapping[str, Any]) -> Outcome:
+    """The step that a decision which never reached the router has not ended, by the traffic since that decision."""
+    candidate, baseline = newest["candidate"], newest["baseline"]
+    return judge(declared, policy, old, OpenStep(candidate, baseline, _weight_before(newest), newest["as_of"], newest))
+
+
+def gives_more(decision: Mapping[str, Any]) -> bool:
+    """Whether a decision gives the candidate more traffic than it had."""
+    return decision["action"] in ("advance", "flip")
+
+
+def _weight_before(decision: Mapping[str, Any]) -> int:
+    return int(decision["expected_weights"].get(decision["candidate"], 0))
 
 
 def sharing(live: Share, active: str) -> str:

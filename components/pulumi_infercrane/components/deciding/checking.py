@@ -89,17 +89,25 @@ def _decide(declared: Declared, old: Mapping[str, Any]) -> Outcome:
         return canary.take_back(declared, old, declared.candidate, "the policy has no canary any more")
     if found.state == "pending" and _still_asked(declared, policy, found.decision):
         return canary.make_good(declared, policy, old, found.decision)
+    if found.state == "pending" and found.decision["decision_type"] != "promotion":
+        return canary.judge_anew(declared, policy, old, found.decision)
     if found.state == "running":
         return canary.judge(declared, policy, old, step_of(found.decision))
     return _judge(declared, policy, old)
 
 
 def _still_asked(declared: Declared, policy: Policy, decision: Mapping[str, Any]) -> bool:
-    """Whether a promotion is about the policy and the evidence that there are now; a step is about its traffic."""
+    """Whether a decision is about what there is now: the policy, and for a promotion the evidence.
+
+    What gives the candidate no more traffic is right under any policy.
+    """
+    if not canary.gives_more(decision):
+        return True
+    if decision["policy_digest"] != policy.digest:
+        return False
     if decision["decision_type"] != "promotion":
         return True
-    evidence = load_evidence(declared.evidence_folder, declared.evidence)
-    return (decision["policy_digest"], decision["evidence_digest"]) == (policy.digest, evidence.digest)
+    return bool(decision["evidence_digest"] == load_evidence(declared.evidence_folder, declared.evidence).digest)
 
 
 def _unsafe(declared: Declared, old: Mapping[str, Any]) -> tuple[Problem, ...]:

@@ -25,7 +25,8 @@ from pulumi_infercrane.guard.evidence.folder import EvidenceSet, LoadedEvidence
 from pulumi_infercrane.guard.judging.rule import Member, Sides
 from pulumi_infercrane.guard.reasons import Problem, gate_rank
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
-from pulumi_infercrane.guard.trust.gate import vouchers
+from pulumi_infercrane.guard.trust.dsse import EVIDENCE_TYPE
+from pulumi_infercrane.guard.trust.gate import Statement, vouchers
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
 CLOCK_OFFSET_MS = 5000
@@ -100,9 +101,11 @@ def _superseded_members(pieces: Iterable[Piece], kind: str) -> Iterator[Member]:
 def _piece(question: Question, item: LoadedEvidence) -> Piece:
     if item.envelope is None:
         return Piece(item, item.problem)
-    signers, untrusted = vouchers(question.policy.trust, item.envelope, item.body)
-    problems = [item.problem, untrusted, *_problems(question, item.envelope, item.record)]
-    return Piece(item, _earliest(problems), _binding(question, item.envelope) is None, signers)
+    envelope = item.envelope
+    statement = Statement(EVIDENCE_TYPE, item.body, envelope.kind, envelope.window.ended)
+    signers, untrusted = vouchers(question.policy.trust, envelope.attestation, statement)
+    problems = [item.problem, untrusted, *_problems(question, envelope, item.record)]
+    return Piece(item, _earliest(problems), _binding(question, envelope) is None, signers)
 
 
 def _earliest(problems: Iterable[Problem | None]) -> Problem | None:

@@ -4,30 +4,35 @@ One JSON object a file, written when the window closes. It is no evidence of the
 to measure something, and both revisions answered them at the same time.
 """
 
+import json
 import math
 import os
 import stat
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pulumi_infercrane.guard.canonical import digest_bytes
-from pulumi_infercrane.guard.errors import EvidenceError
+from pydantic import ValidationError
+
+from pulumi_infercrane.guard.canonical import canonical_bytes, digest_bytes
+from pulumi_infercrane.guard.errors import CanonicalError, EvidenceError
 from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number
-from pulumi_infercrane.guard.evidence.records import Benchmark, Column, Requests
+from pulumi_infercrane.guard.evidence.records import Column
 from pulumi_infercrane.guard.reasons import Inadmissible, Problem
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.guard.times import parse_time
+from pulumi_infercrane.guard.trust.attestation import Attestation
 
 SCHEMA = "infercrane.window/v1"
 SUFFIX = ".window.json"
 VERSIONS = ("0.1",)
 MAX_BYTES = 64 * 1024 * 1024
 MAX_BINDINGS = 100
+LOST = ("worker", "router")
+"""Processes whose counts may be missing."""
 LONGEST_S = 86400.0
 """A figure beyond a day is no measurement."""
 
@@ -42,7 +47,7 @@ ERROR_CLASSES = (
 )
 """How a model fails; `http_error` is a status from 500. Streams that ended early are counted in `cut_streams` alone."""
 
-_FIGURES = ("ttft_s", "tpot_s", "e2e_s")
+FIGURES = ("ttft_s", "tpot_s", "e2e_s")
 _WINDOW_KEYS = {
     "schema",
     "tool_version",
@@ -51,7 +56,9 @@ _WINDOW_KEYS = {
     "generation",
     "started_at",
     "ended_at",
+    "lost",
     "bindings",
+    "attestation",
 }
 _BINDING_KEYS = {
     "revision",
@@ -64,7 +71,7 @@ _BINDING_KEYS = {
     "client_cancelled",
     "unobserved",
     "restarts",
-    *_FIGURES,
+    *FIGURES,
 }
 
 
@@ -136,6 +143,8 @@ class Window:
     """Of the route table when the window opened and when it closed."""
     bindings: Mapping[str, Binding]
     """By revision digest."""
+    lost: str = ""
+    """What counted too and was lost, one of `LOST`; empty when everything is here."""
 
     @property
     def seconds(self) -> float:
@@ -150,6 +159,11 @@ class LoadedWindow:
     """`sha256:…` of its bytes."""
     window: Window | None = None
     problem: Problem | None = None
+    file: str = ""
+    """Its name, for people; empty when it came from no file."""
+    attestation: Attestation | None = None
+    body: bytes = b""
+    """What signatures are made over, and what `window` was read from; empty without any."""
 
 
 def load_windows(paths: Iterable[Path]) -> tuple[LoadedWindow, ...]:
@@ -159,7 +173,7 @@ def load_windows(paths: Iterable[Path]) -> tuple[LoadedWindow, ...]:
         EvidenceError: when a file or folder cannot be read. Bad content is no error but a problem of its window.
     """
     files = [file for path in paths for file in _files(path)]
-    return tuple(read_window(_bytes(file)) for file in files)
+    return tuple(replace(read_window(_bytes(file)), file=file.name) for file in files)
 
 
 def reference_windows(folder: Path) -> dict[str, Path]:
@@ -175,57 +189,39 @@ def read_window(data: bytes) -> LoadedWindow:
     """The window in the bytes of one file."""
     sha256 = digest_bytes(data)
     try:
-        return LoadedWindow(sha256, window=_window(parse(data, max_bytes=MAX_BYTES)))
+        document = parse(data, max_bytes=MAX_BYTES)
+        window, attestation = _window(document), _attestation(document)
+        return LoadedWindow(sha256, window, attestation=attestation, body=_body(document) if attestation else b"")
     except Inadmissible as error:
         return LoadedWindow(sha256, problem=error.problem)
 
 
-def benchmark_of(bindings: Sequence[Binding], slo: Mapping[str, float]) -> Benchmark:
-    """What one revision did in several windows, as the rules for benchmarks judge it.
+def signable(document: Any) -> tuple[Attestation | None, bytes]:
+    """The signatures of a window, and the bytes they are made over: RFC 8785 form of everything else in it.
 
-    Attempted are the requests a model could answer: what clients did wrong or gave up neither fails nor dilutes. Where
-    every window has values and not buckets, every request is kept; `good` is known where all windows can tell.
+    Raises:
+        Inadmissible: this is no window, or what is beside it are no signatures.
     """
-    late = [binding.late(slo) if slo else None for binding in bindings]
-    known = [one for one in late if one is not None]
-    completed = sum(binding.completed for binding in bindings)
-    return Benchmark(
-        attempted=sum(binding.judged for binding in bindings),
-        failed=sum(binding.failed for binding in bindings),
-        errors=_errors(bindings),
-        load_model="open",
-        requests=_requests(bindings),
-        good=completed - sum(known) if bindings and len(known) == len(bindings) else None,
-        slo=dict(slo),
-    )
+    _window(document)
+    return _attestation(document), _body(document)
 
 
-def _errors(bindings: Sequence[Binding]) -> dict[str, int]:
-    errors: Counter[str] = Counter()
-    for binding in bindings:
-        errors.update({**binding.failed_by_class, "cut_stream": binding.cut_streams})
-    return {name: n for name, n in sorted(errors.items()) if n}
+def _attestation(document: Mapping[str, Any]) -> Attestation | None:
+    if "attestation" not in document:
+        return None
+    try:
+        return Attestation.model_validate_json(json.dumps(document["attestation"]))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(("attestation", *(str(part) for part in first["loc"])))
+        raise Inadmissible("bad_value", f"{where}: {first['msg']}") from error
 
 
-def _requests(bindings: Sequence[Binding]) -> Requests | None:
-    """Completed requests first, then one row without figures for each failed one."""
-    failed = sum(binding.failed for binding in bindings)
-    columns = {name: array("d") for name in _FIGURES}
-    for binding in bindings:
-        for name, column in columns.items():
-            figure = binding.figures.get(name) or _nothing(binding.completed)
-            if isinstance(figure, Buckets):
-                return None
-            column.extend(figure)
-    completed = len(columns["e2e_s"])
-    for column in columns.values():
-        column.extend(_nothing(failed))
-    ok = b"\1" * completed + b"\0" * failed
-    return Requests(ok, **columns, in_tokens=_nothing(len(ok)), out_tokens=_nothing(len(ok)))
-
-
-def _nothing(n: int) -> Column:
-    return array("d", [math.nan]) * n
+def _body(document: Mapping[str, Any]) -> bytes:
+    try:
+        return canonical_bytes({name: value for name, value in document.items() if name != "attestation"})
+    except CanonicalError as error:
+        raise Inadmissible("bad_value", str(error)) from error
 
 
 # --- files ------------------------------------------------------------------------------------------------------
@@ -274,7 +270,15 @@ def _window(value: Any) -> Window:
         ended=ended,
         generations=(count(generation, "opened", "generation"), count(generation, "closed", "generation")),
         bindings=_bindings(field(value, "bindings", list, "")),
+        lost=_lost(value),
     )
+
+
+def _lost(value: Mapping[str, Any]) -> str:
+    lost = field(value, "lost", str, "") if "lost" in value else ""
+    if "lost" in value and lost not in LOST:
+        raise bad("lost", f"{lost!r} is none of {' and '.join(LOST)}")
+    return lost
 
 
 def _bindings(values: list[Any]) -> dict[str, Binding]:
@@ -304,7 +308,7 @@ def _binding(value: Any, where: str) -> Binding:
         client_cancelled=count(value, "client_cancelled", where),
         unobserved=count(value, "unobserved", where),
         restarts=count(value, "restarts", where),
-        figures={name: _figure(value[name], completed, f"{where}.{name}") for name in _FIGURES if name in value},
+        figures={name: _figure(value[name], completed, f"{where}.{name}") for name in FIGURES if name in value},
     )
     _check_sum(binding, where)
     return binding

@@ -38,6 +38,7 @@ from pulumi_infercrane.guard.rollout.windows import (
     waivers_for,
 )
 from pulumi_infercrane.guard.times import format_duration, format_time
+from pulumi_infercrane.guard.trust.store import Trust
 from pulumi_infercrane.guard.verdict import (
     Judged,
     Verdict,
@@ -115,7 +116,7 @@ def canary_step(
     earlier = [record for record in history if _is_about(record, about, step)]
     _check_open(earlier, weight)
     expected = weights(candidate, baseline, weight)
-    selection = select(_question(step, service, candidate, expected, windows, earlier), windows)
+    selection = select(_question(step, service, candidate, expected, windows, earlier, policy.trust), windows)
     look = look_at(selection, policy, earlier)
     judged = _judged(policy, selection, look, candidate, baseline)
     verdict = verdict_of(judged)
@@ -133,6 +134,7 @@ def canary_step(
             "step": {"weight": weight, "started_at": format_time(step.started), "steps": list(step.canary.steps)},
             "look": look.record(),
             "policy_digest": policy.digest,
+            "signers": selection.signers if policy.trust else "",
             "prev_decision_id": previous_decision_id,
             "history": [record["decision_id"] for record in earlier],
             "windows_digest": selection.digest,
@@ -155,7 +157,10 @@ def _step(policy: Policy, weight: int, started_at: str, as_of: str) -> _Step:
         raise PolicyError(f"{policy.source}: the policy has no 'canary': a candidate takes over at once")
     if weight not in canary.steps[:-1]:
         known = ", ".join(str(step) for step in canary.steps[:-1])
-        raise PolicyError(f"{policy.source}: {weight} % is no step that is judged; those are {known}")
+        text = f"{policy.source}: {weight} % is no step that is judged; those are {known}"
+        if weight < WHOLE:
+            text += f": put {weight} back into canary.steps until this step has ended, or take the share back"
+        raise PolicyError(text)
     started, now = utc_time(started_at), utc_time(as_of)
     if now < started:
         raise GuardError(f"the step starts at {started_at}, after the time of this decision")
@@ -184,6 +189,7 @@ def _question(
     expected: Mapping[str, int],
     windows: Sequence[LoadedWindow],
     earlier: Sequence[Mapping[str, Any]],
+    trust: Trust | None,
 ) -> Question:
     return Question(
         service=service,
@@ -194,6 +200,7 @@ def _question(
         at_least=step.canary.min_step,
         fresh=step.canary.min_step,
         withdrawn=used_before(earlier) - {loaded.sha256 for loaded in windows},
+        trust=trust,
     )
 
 

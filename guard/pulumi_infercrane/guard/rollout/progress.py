@@ -28,6 +28,21 @@ def route_decision(records: Sequence[Mapping[str, Any]], service: str, stack: st
     return next((one for one in about if one["decision_type"] != "post_promotion"), None)
 
 
+def behind_active(records: Sequence[Mapping[str, Any]], service: str, stack: str) -> Mapping[str, Any] | None:
+    """The decision by which the active revision of a service took over; None when there is none."""
+    found: Mapping[str, Any] | None = None
+    for one in records:
+        moves = (one["service"], one["stack"], one["action"]) == (service, stack, "flip")
+        if moves and not (found and leaves_active(one, found)):
+            found = one
+    return found
+
+
+def leaves_active(later: Mapping[str, Any], promoted: Mapping[str, Any]) -> bool:
+    """Whether a later decision only takes back a share: the active revision has all traffic again, and stays."""
+    return bool(later["decision_type"] == "rollback" and later["candidate"] == promoted["candidate"])
+
+
 def open_step(records: Sequence[Mapping[str, Any]], service: str, stack: str) -> OpenStep | None:
     """The step in which the newest decision about a service leaves its route; None when there is none."""
     newest = route_decision(records, service, stack)

@@ -16,6 +16,7 @@ from pulumi_infercrane.guard.judging.proportions import count, failures, judge_s
 from pulumi_infercrane.guard.judging.rule import Finding, Member, Rule, Settings, unknown
 from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.rollout.plan import WHOLE, PostPromotion
+from pulumi_infercrane.guard.rollout.progress import leaves_active
 from pulumi_infercrane.guard.rollout.windows import (
     ERROR_FRACTION,
     LATENCIES,
@@ -34,9 +35,11 @@ from pulumi_infercrane.guard.rollout.windows import (
     select,
     settled,
     used_before,
+    vouched_for,
     waivers_for,
 )
 from pulumi_infercrane.guard.times import format_duration, format_time, parse_time
+from pulumi_infercrane.guard.trust.store import Trust
 from pulumi_infercrane.guard.verdict import Judged, Verdict, in_order_of_weight, verdict_of, waiver_records
 
 POST_PROMOTION = "post_promotion"
@@ -111,8 +114,9 @@ def post_promotion(
     _check_open(earlier)
     _check_still_active(promoted, history)
     frozen_names = used_before([promoted] if "windows" in promoted else [])
-    frozen = _windows(windows, frozen_names)
-    selection = select(_question(watch, windows, earlier), [one for one in windows if one.sha256 not in frozen_names])
+    frozen = _windows(windows, frozen_names, policy.trust)
+    question = _question(watch, windows, earlier, policy.trust)
+    selection = select(question, [one for one in windows if one.sha256 not in frozen_names])
     look = look_at(selection, policy, earlier)
     judged, noticed = _judged(policy, watch, selection, look, frozen)
     verdict = verdict_of(judged)
@@ -132,6 +136,7 @@ def post_promotion(
             "state": state,
             "look": look.record(),
             "policy_digest": policy.digest,
+            "signers": selection.signers if policy.trust else "",
             "prev_decision_id": previous_decision_id,
             "history": [record["decision_id"] for record in (promoted, *earlier)],
             "windows_digest": selection.digest,
@@ -173,15 +178,18 @@ def _check_still_active(promoted: Mapping[str, Any], history: Sequence[Mapping[s
     later = history[names.index(promoted["decision_id"]) + 1 :] if promoted["decision_id"] in names else ()
     for record in later:
         same = (record["service"], record["stack"]) == (promoted["service"], promoted["stack"])
-        if same and record["action"] == "flip":
+        if same and record["action"] == "flip" and not leaves_active(record, promoted):
             raise GuardError(f"the route moved on at {record['as_of']} (decision {record['decision_id'][:19]}…)")
 
 
-def _windows(windows: Sequence[LoadedWindow], names: frozenset[str]) -> dict[str, Window]:
-    return {one.sha256: one.window for one in windows if one.window and one.sha256 in names}
+def _windows(windows: Sequence[LoadedWindow], names: frozenset[str], trust: Trust | None) -> dict[str, Window]:
+    named = [one for one in windows if one.sha256 in names and vouched_for(trust, one)[1] is None]
+    return {one.sha256: one.window for one in named if one.window}
 
 
-def _question(watch: _Watch, windows: Sequence[LoadedWindow], earlier: Sequence[Mapping[str, Any]]) -> Question:
+def _question(
+    watch: _Watch, windows: Sequence[LoadedWindow], earlier: Sequence[Mapping[str, Any]], trust: Trust | None
+) -> Question:
     return Question(
         service=watch.promoted["service"],
         candidate=watch.candidate,
@@ -191,6 +199,7 @@ def _question(watch: _Watch, windows: Sequence[LoadedWindow], earlier: Sequence[
         at_least=watch.settings.window,
         fresh=FRESH,
         withdrawn=used_before(earlier) - {loaded.sha256 for loaded in windows},
+        trust=trust,
     )
 
 

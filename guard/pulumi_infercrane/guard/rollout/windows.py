@@ -12,12 +12,16 @@ from typing import Any, Literal
 from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.evidence import envelope as envelopes
 from pulumi_infercrane.guard.evidence.records import Benchmark
-from pulumi_infercrane.guard.evidence.window import SCHEMA, VERSIONS, LoadedWindow, Window, benchmark_of
+from pulumi_infercrane.guard.evidence.window import SCHEMA, VERSIONS, LoadedWindow, Window
 from pulumi_infercrane.guard.judging.rule import Finding, Member, Rule, Settings, Sides, unknown
 from pulumi_infercrane.guard.policy import Policy, Waiver
-from pulumi_infercrane.guard.reasons import Problem, gate_rank
+from pulumi_infercrane.guard.reasons import GATES, Problem, gate_rank
+from pulumi_infercrane.guard.rollout.benchmark import benchmark_of
 from pulumi_infercrane.guard.rules import find_kind
 from pulumi_infercrane.guard.times import format_time
+from pulumi_infercrane.guard.trust.dsse import WINDOW_TYPE
+from pulumi_infercrane.guard.trust.gate import Statement, vouchers
+from pulumi_infercrane.guard.trust.store import WINDOW, Trust
 from pulumi_infercrane.guard.verdict import Judged, confirmed, in_order_of_weight, waived
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
@@ -48,6 +52,8 @@ class Question:
     """How old the newest window may be."""
     withdrawn: frozenset[str] = frozenset()
     """Windows an earlier decision used and which are not given any more."""
+    trust: Trust | None = None
+    """Who may vouch for a window; None asks for nothing."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,16 @@ class Piece:
 
     loaded: LoadedWindow
     problem: Problem | None
+    signers: tuple[str, ...] = ()
+    """Ids of the keys that vouch for it."""
+
+    @property
+    def obstacle(self) -> Problem | None:
+        """What is wrong with the file itself: it might hold what speaks against the candidate."""
+        if self.problem is None or (self.loaded.window and self.problem.code not in GATES["integrity"]):
+            return None
+        name = f"{self.loaded.file}: " if self.loaded.file else ""
+        return Problem(self.problem.code, name + self.problem.detail)
 
     def record(self) -> dict[str, Any]:
         """One entry of a decision record's `windows`."""
@@ -63,6 +79,10 @@ class Piece:
         if self.loaded.window:
             times = {"started_at": self.loaded.window.started, "ended_at": self.loaded.window.ended}
             record |= {name: format_time(time) for name, time in times.items()}
+        if self.obstacle and self.loaded.file:
+            record["file"] = self.loaded.file
+        if self.signers:
+            record["signers"] = list(self.signers)
         return record | ({"reasons": [str(self.problem)]} if self.problem else {})
 
 
@@ -83,7 +103,13 @@ class Selection:
 
     @property
     def observed(self) -> timedelta:
-        return sum((window.ended - window.started for window in self.used), timedelta())
+        """Time that was watched. Where counts were lost it was not, whatever was counted there is true."""
+        return _watched(self.used)
+
+    @property
+    def signers(self) -> list[str]:
+        """Ids of the keys that vouch for what is used."""
+        return sorted({key for piece in self.pieces if piece.problem is None for key in piece.signers})
 
     @property
     def stage(self) -> Literal["early", "judgement"]:
@@ -99,11 +125,27 @@ class Selection:
 def select(question: Question, windows: Sequence[LoadedWindow]) -> Selection:
     """Sort out the windows. Their order and repetitions make no difference."""
     once = {loaded.sha256: loaded for loaded in windows}
-    pieces = tuple(Piece(loaded, _problem(question, loaded)) for loaded in sorted(once.values(), key=_by_time))
+    pieces = tuple(_piece(question, loaded) for loaded in sorted(once.values(), key=_by_time))
     used = tuple(piece.loaded.window for piece in pieces if piece.loaded.window and piece.problem is None)
     overlap = any(later.started < earlier.ended for earlier, later in pairwise(used))
     problems = list(_obstacles(question, pieces, used, overlap))
     return Selection(question, pieces, used, _earliest(problems), overlap)
+
+
+def vouched_for(trust: Trust | None, loaded: LoadedWindow) -> tuple[tuple[str, ...], Problem | None]:
+    """Ids of the keys whose signatures of a window that was read count, and why it may not be used."""
+    if loaded.window is None:
+        return (), loaded.problem
+    statement = Statement(WINDOW_TYPE, loaded.body, WINDOW, loaded.window.ended)
+    return vouchers(trust, loaded.attestation, statement)
+
+
+def _piece(question: Question, loaded: LoadedWindow) -> Piece:
+    problem = _problem(question, loaded)
+    if problem:
+        return Piece(loaded, problem)
+    signers, untrusted = vouched_for(question.trust, loaded)
+    return Piece(loaded, untrusted, signers)
 
 
 def _by_time(loaded: LoadedWindow) -> tuple[str, ...]:
@@ -139,7 +181,7 @@ def _shares(weights: Mapping[str, int]) -> str:
 
 
 def _obstacles(question: Question, pieces: Sequence[Piece], used: Sequence[Window], overlap: bool) -> Iterator[Problem]:
-    yield from (piece.loaded.problem for piece in pieces if piece.loaded.problem)
+    yield from (piece.obstacle for piece in pieces if piece.obstacle)
     if question.withdrawn:
         yield Problem("evidence_withdrawn", f"{len(question.withdrawn)} windows an earlier decision used are gone")
     if not used:
@@ -153,6 +195,7 @@ def _obstacles(question: Question, pieces: Sequence[Piece], used: Sequence[Windo
             "stale", f"the newest window ended at {format_time(used[-1].ended)}: is the router still writing?"
         )
     yield from _idle(question, used)
+    yield from _losses(question, pieces, used)
     yield from _gaps(question, used)
 
 
@@ -172,9 +215,33 @@ def _who(question: Question, revision: str) -> str:
     return "candidate" if revision == question.candidate else "baseline"
 
 
+def _losses(question: Question, pieces: Sequence[Piece], used: Sequence[Window]) -> Iterator[Problem]:
+    """Who makes processes of the router die would hide what it fails: as much as for a good end is watched anew."""
+    lost = [window for window in _about(question, pieces) if window.lost]
+    if lost:
+        last = max(window.ended for window in lost)
+        since = _watched([window for window in used if window.started >= last])
+        if since < question.at_least:
+            seconds, least = since.total_seconds(), question.at_least.total_seconds()
+            what = f"counts of a {lost[-1].lost} process were lost until {format_time(last)}"
+            yield Problem("truncated", f"{what}: {seconds:g} of {least:g} s were watched since")
+
+
+def _about(question: Question, pieces: Sequence[Piece]) -> Iterator[Window]:
+    """Windows of this service since the route changed, also those that do not count."""
+    latest = question.as_of + CLOCK_TOLERANCE
+    for window in (piece.loaded.window for piece in pieces):
+        if window and window.service == question.service and question.started < window.ended <= latest:
+            yield window
+
+
+def _watched(windows: Sequence[Window]) -> timedelta:
+    return sum((window.ended - window.started for window in windows if not window.lost), timedelta())
+
+
 def _gaps(question: Question, used: Sequence[Window]) -> Iterator[Problem]:
     observed, whole = (
-        sum(window.seconds for window in used),
+        _watched(used).total_seconds(),
         (used[-1].ended - question.started).total_seconds(),
     )
     if observed < COMPLETE_SHARE * whole:

@@ -74,6 +74,9 @@ class WindowRecord(Closed):
     used: bool
     started_at: UtcTime | None = None
     ended_at: UtcTime | None = None
+    file: str | None = None
+    """Name of a file that could not be read or is not vouched for."""
+    signers: list[Digest] | None = None
     reasons: list[str] | None = None
 
 

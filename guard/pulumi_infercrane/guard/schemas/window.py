@@ -6,6 +6,7 @@ from pydantic import Field, WithJsonSchema
 
 from pulumi_infercrane.guard.evidence.window import LONGEST_S, MAX_BINDINGS
 from pulumi_infercrane.guard.schemas._words import Closed, Count, Digest, UtcTime, document
+from pulumi_infercrane.guard.trust.attestation import Attestation
 
 Edge = Annotated[float, Field(gt=0, le=LONGEST_S)]
 MaybeSeconds = Annotated[
@@ -88,6 +89,10 @@ class WindowFile(Closed):
     bindings: Annotated[list[WindowBinding], Field(min_length=1, max_length=MAX_BINDINGS)]
     decision_id: Digest | None = None
     """The decision behind the route."""
+    lost: Literal["worker", "router"] | None = None
+    """A process counted too and was lost: what is here is true, and something is missing."""
+    attestation: Attestation | None = None
+    """Who vouches for it, over everything else here in RFC 8785 form."""
 
 
 def schema() -> dict[str, Any]:

@@ -8,6 +8,7 @@ import binascii
 import hashlib
 
 EVIDENCE_TYPE = "application/vnd.infercrane.evidence+json"
+WINDOW_TYPE = "application/vnd.infercrane.window+json"
 OVERRIDE_TYPE = "application/vnd.infercrane.override+json"
 
 KEY_BYTES, SIGNATURE_BYTES = 32, 64

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.reasons import Inadmissible, Problem
 from pulumi_infercrane.guard.trust.attestation import Attestation
-from pulumi_infercrane.guard.trust.dsse import EVIDENCE_TYPE, is_valid
+from pulumi_infercrane.guard.trust.dsse import is_valid
 from pulumi_infercrane.guard.trust.store import Trust
 
 
@@ -20,31 +19,32 @@ class Statement:
     at: datetime
 
 
-def vouchers(trust: Trust | None, envelope: Envelope, body: bytes) -> tuple[tuple[str, ...], Problem | None]:
-    """Ids of the keys whose signatures of an envelope count, and why it may not be used.
+def vouchers(
+    trust: Trust | None, attestation: Attestation | None, statement: Statement
+) -> tuple[tuple[str, ...], Problem | None]:
+    """Ids of the keys whose signatures of a statement count, and why it may not be used.
 
-    `body` is what `evidence_id` is the digest of, and what the envelope was typed from. A policy without `trust` asks
-    for nothing. Where signatures are not required, evidence by keys the policy does not list is as good as unsigned
-    evidence; a listed key that may not sign this, or a listed key's broken signature, is refused even there.
+    The body of the statement is what was typed, not a copy of it. A policy without `trust` asks for nothing. Where
+    signatures are not required, what keys the policy does not list have signed is as good as unsigned; a listed key
+    that may not sign this, or a listed key's broken signature, is refused even there.
     """
     if trust is None:
         return (), None
     try:
-        return _vouchers(trust, envelope, body), None
+        return _vouchers(trust, attestation, statement), None
     except Inadmissible as error:
         return (), error.problem
 
 
-def _vouchers(trust: Trust, envelope: Envelope, body: bytes) -> tuple[str, ...]:
-    if envelope.attestation is None:
+def _vouchers(trust: Trust, attestation: Attestation | None, statement: Statement) -> tuple[str, ...]:
+    if attestation is None:
         if trust.require_signatures:
             raise Inadmissible("unsigned", "the policy requires a signature; add one with `infercrane guard sign`")
         return ()
-    listed = any(signature.keyid in trust.keys for signature in envelope.attestation.signatures)
+    listed = any(signature.keyid in trust.keys for signature in attestation.signatures)
     if not listed and not trust.require_signatures:
         return ()
-    statement = Statement(EVIDENCE_TYPE, body, envelope.kind, envelope.window.ended)
-    return counted(trust, envelope.attestation, statement)
+    return counted(trust, attestation, statement)
 
 
 def counted(trust: Trust, attestation: Attestation, statement: Statement) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Signing evidence: a signature beside those an envelope has already."""
+"""Signing evidence, and traffic windows: a signature beside those a document has already."""
 
 import json
 from collections.abc import Mapping
@@ -9,24 +9,30 @@ from pulumi_infercrane.guard.canonical import digest_bytes
 from pulumi_infercrane.guard.errors import TrustError
 from pulumi_infercrane.guard.evidence.envelope import parse_envelope
 from pulumi_infercrane.guard.evidence.folder import MAX_ENVELOPE_BYTES
+from pulumi_infercrane.guard.evidence.window import MAX_BYTES, SUFFIX, signable
 from pulumi_infercrane.guard.files import write_whole
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
-from pulumi_infercrane.guard.trust.dsse import EVIDENCE_TYPE
+from pulumi_infercrane.guard.trust.dsse import EVIDENCE_TYPE, WINDOW_TYPE
 from pulumi_infercrane.guard.trust.keys import SigningKey
 
 
 def sign_file(path: Path, key: SigningKey) -> None:
-    """Sign the envelope in a file, in place and at once; signatures by other keys stay.
+    """Sign the envelope, or the window (`*.window.json`), in a file, in place and at once; other signatures stay.
 
     Raises:
-        TrustError: when the file cannot be read or written, is no envelope, or was edited since it was sealed.
+        TrustError: when the file cannot be read or written, is none of the two, or was edited since it was sealed.
     """
+    is_window = path.name.endswith(SUFFIX)
+    most = MAX_BYTES if is_window else MAX_ENVELOPE_BYTES
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_ENVELOPE_BYTES + 1)
-        document = signed(parse(data, max_bytes=MAX_ENVELOPE_BYTES), key)
-        write_whole(path, json.dumps(document, indent=2).encode() + b"\n")
+            document = parse(file.read(most + 1), max_bytes=most)
+        if is_window:
+            text = json.dumps(signed_window(document, key), separators=(",", ":"))
+        else:
+            text = json.dumps(signed(document, key), indent=2)
+        write_whole(path, text.encode() + b"\n")
     except OSError as error:
         raise TrustError(f"{path}: cannot be signed: {error.strerror}") from error
     except Inadmissible as error:
@@ -45,6 +51,18 @@ def signed(document: Any, key: SigningKey) -> dict[str, Any]:
     if envelope.attestation and envelope.attestation.payload_type != EVIDENCE_TYPE:
         raise Inadmissible("signature_invalid", f"its payloadType is {envelope.attestation.payload_type!r}")
     return {**document, "attestation": attestation(EVIDENCE_TYPE, body, key, document.get("attestation"))}
+
+
+def signed_window(document: Any, key: SigningKey) -> dict[str, Any]:
+    """A traffic window with the signature of a key.
+
+    Raises:
+        Inadmissible: when this is no window, or its other signatures are of another type.
+    """
+    beside, body = signable(document)
+    if beside and beside.payload_type != WINDOW_TYPE:
+        raise Inadmissible("signature_invalid", f"its payloadType is {beside.payload_type!r}")
+    return {**document, "attestation": attestation(WINDOW_TYPE, body, key, document.get("attestation"))}
 
 
 def attestation(

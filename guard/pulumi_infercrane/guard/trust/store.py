@@ -16,6 +16,8 @@ from pulumi_infercrane.guard.trust.dsse import KEY_BYTES, from_base64, key_id, t
 
 OVERRIDE = "override"
 """What a key may sign beside kinds of evidence: an order to move the route without any."""
+WINDOW = "window"
+"""What a key may sign too: what a router counted."""
 
 _KEYS = ("require_signatures", "keys")
 _REQUIRED = ("id", "public_key", "kinds", "not_before", "not_after")
@@ -103,7 +105,7 @@ def _public_key(text: str) -> bytes:
 
 
 def _kinds(node: Node) -> tuple[str, ...]:
-    kinds = tuple(item.choice(*known_kinds(), OVERRIDE) for item in node.items())
+    kinds = tuple(item.choice(*known_kinds(), WINDOW, OVERRIDE) for item in node.items())
     if not kinds:
         raise node.error("kinds is empty: name what this key may attest")
     return tuple(sorted(set(kinds)))

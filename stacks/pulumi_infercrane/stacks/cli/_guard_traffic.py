@@ -14,6 +14,7 @@ from pulumi_infercrane.guard import (
     GuardError,
     Ledger,
     Policy,
+    behind_active,
     canary_step,
     load_policy,
     load_windows,
@@ -153,18 +154,15 @@ class _Past:
 
     def newest_flip(self, service: str) -> Mapping[str, Any]:
         """The decision that let the active revision take over."""
-        flips = [record for record in self._about(service) if record["action"] == "flip"]
-        if not flips:
+        found = behind_active(self.records, service, self.stack)
+        if found is None:
             raise GuardError(f"{self.ledger}: no decision in it moved the route of service {service!r}")
-        return flips[-1]
+        return found
 
     def step(self, service: str) -> Mapping[str, Any]:
         """Which step the newest decision leaves the route in; empty when it is none."""
         step = open_step(self.records, service, self.stack)
         return vars(step) if step else {}
-
-    def _about(self, service: str) -> list[Mapping[str, Any]]:
-        return [one for one in self.records if (one["service"], one["stack"]) == (service, self.stack)]
 
 
 def _known(step: Mapping[str, Any], name: str) -> Any:

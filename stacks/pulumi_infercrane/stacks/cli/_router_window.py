@@ -5,7 +5,9 @@ from pathlib import Path
 
 import click
 
+from pulumi_infercrane.guard import GuardError, SigningKey
 from pulumi_infercrane.router.errors import RouterError
+from pulumi_infercrane.stacks.cli._keys import key_option, open_key
 from pulumi_infercrane.stacks.cli._router_keys import control_option
 
 
@@ -15,19 +17,22 @@ from pulumi_infercrane.stacks.cli._router_keys import control_option
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the windows; kept."
 )
 @control_option
-def window(service: str, out: Path, control: Path) -> None:
+@key_option("--sign-with", required=False)
+def window(service: str, out: Path, control: Path, key_file: Path | None, passphrase_from: str | None) -> None:
     """Close the open traffic window of a service, and write every closed one into a folder.
 
     A file is what `guard canary` and `guard watch` decide on. The next window begins where this one ends; it also ends
-    when the route changes. Before a first canary step nothing is counted until this is asked for once.
+    when the route changes. Before a first canary step nothing is counted until this is asked for once. A policy that
+    requires signatures takes windows signed by a key it trusts with `window`.
 
     \b
     Example:
       infercrane router window chat --control /run/infercrane/router.sock --out windows
     """
     try:
-        written = asyncio.run(_take(control, service, out))
-    except RouterError as error:
+        key = open_key(key_file, passphrase_from) if key_file else None
+        written = asyncio.run(_take(control, service, out, key))
+    except (RouterError, GuardError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"{out} cannot be written: {error.strerror}") from error
@@ -37,9 +42,9 @@ def window(service: str, out: Path, control: Path) -> None:
         click.echo(f"{service}: a window is open now; ask again to close it", err=True)
 
 
-async def _take(control: Path, service: str, folder: Path) -> tuple[Path, ...]:
+async def _take(control: Path, service: str, folder: Path, key: SigningKey | None) -> tuple[Path, ...]:
     from pulumi_infercrane.router.control import ControlClient
     from pulumi_infercrane.stacks.windows import take
 
     async with ControlClient(control) as router:
-        return await take(router, service, folder)
+        return await take(router, service, folder, key=key)

@@ -14,6 +14,7 @@ from pulumi_infercrane.guard.report import text
 from pulumi_infercrane.router.control import ControlClient, RouterError
 from pulumi_infercrane.stacks import watching
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
+from pulumi_infercrane.stacks.cli._keys import key_option, open_key
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES, ConfigError, RouterProblem, StackError
 from pulumi_infercrane.stacks.release import Request, run
 
@@ -97,11 +98,14 @@ def explain(stack: str | None, directory: Path, as_json: bool, decision: str | N
 
 @command.command("watch")
 @stack_options
-def watch(stack: str | None, directory: Path, as_json: bool) -> None:
+@key_option("--sign-with", required=False)
+def watch(
+    stack: str | None, directory: Path, as_json: bool, key_file: Path | None, passphrase_from: str | None
+) -> None:
     """Look at what the router counted since a candidate took over, and roll back when it does badly.
 
     Every look is a decision in the ledger. The policy says how long the watch lasts, what fails it, and whether a fail
-    moves the route by itself.
+    moves the route by itself, and whether windows have to be signed.
 
     \b
     Exit codes: 0 the watch is over and the revision stays, 3 rolled back or to be, 4 the watch goes on,
@@ -112,7 +116,8 @@ def watch(stack: str | None, directory: Path, as_json: bool) -> None:
       infercrane release watch -s prod
     """
     chosen = choose(directory, stack)
-    decision = watching.look(chosen.project, chosen.config)
+    key = open_key(key_file, passphrase_from) if key_file else None
+    decision = watching.look(chosen.project, chosen.config, key)
     if as_json:
         print_json(decision.record)
     else:

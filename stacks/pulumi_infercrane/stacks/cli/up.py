@@ -10,19 +10,24 @@ import click
 
 from pulumi_infercrane.stacks import release
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
+from pulumi_infercrane.stacks.cli._keys import key_option, open_key
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
 
 
 @click.command("up")
 @stack_options
-def command(stack: str | None, directory: Path, as_json: bool) -> None:
+@key_option("--sign-with", required=False)
+def command(
+    stack: str | None, directory: Path, as_json: bool, key_file: Path | None, passphrase_from: str | None
+) -> None:
     """Deploy what the stack declares, and move the route if the evidence says promote.
 
     Intent is recorded first; then preview, guard, and `up` with exactly the plan that was decided on. Under every
     other verdict than promote the active revision keeps serving.
 
     Under a policy with canary steps a promotion gives the candidate the first share, and each run afterwards decides
-    on the traffic since: the next share, the same, or none.
+    on the traffic since: the next share, the same, or none. Where the policy requires signatures, the windows of that
+    traffic need one by a key it trusts with `window`: --sign-with.
 
     \b
     Exit codes: 0 promoted or nothing to decide, 3 reject, 4 insufficient evidence,
@@ -32,7 +37,8 @@ def command(stack: str | None, directory: Path, as_json: bool) -> None:
     Example:
       infercrane up -s prod
     """
-    run_and_report(choose(directory, stack), release.Request(), as_json)
+    key = open_key(key_file, passphrase_from) if key_file else None
+    run_and_report(choose(directory, stack), release.Request(sign_windows_with=key), as_json)
 
 
 def run_and_report(chosen: Chosen, request: release.Request, as_json: bool) -> None:
