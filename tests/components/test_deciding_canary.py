@@ -193,6 +193,50 @@ def test_a_promotion_that_was_killed_is_decided_anew_under_another_policy(steps:
     assert steps.step(1)["weights"] == steps.shares(1)
 
 
+def test_a_step_that_was_killed_is_judged_anew_under_another_policy(steps: Steps) -> None:
+    """What the old policy allowed is no reason to give the candidate more under the new one."""
+    steps.step(0)
+    steps.saw(5, 0, 10)
+    advanced = killed(steps, 10, before_router=True)
+    steps.policy = steps.policy.replace("min_step: 10m", "min_step: 20m")
+    held = steps.step(15)
+    assert (held["action"], held["weights"]) == ("hold", steps.shares(5))
+    assert held["decisionId"] != advanced["decisionId"]
+    steps.saw(5, 10, 29)
+    assert steps.step(29)["weights"] == steps.shares(5)
+    steps.saw(5, 29, 30)
+    assert steps.step(30)["weights"] == steps.shares(25)
+
+
+def test_a_flip_that_was_killed_is_judged_anew_under_another_policy(steps: Steps) -> None:
+    steps.step(0)
+    steps.saw(5, 0, 10)
+    steps.step(10)
+    steps.saw(25, 10, 20)
+    killed(steps, 20, before_router=True)
+    steps.policy = steps.policy.replace("[5, 25, 100]", "[5, 25, 50, 100]")
+    steps.saw(25, 20, 30)
+    assert steps.step(30)["weights"] == steps.shares(50)
+
+
+def test_what_takes_traffic_away_is_made_good_under_any_policy(steps: Steps) -> None:
+    steps.step(0)
+    steps.saw(5, 0, 10, failed=400)
+    rejected = killed(steps, 10, before_router=True)
+    steps.policy = steps.policy.replace("min_step: 10m", "min_step: 20m")
+    assert steps.step(11)["decisionId"] == rejected["decisionId"]
+    assert steps.state["weights"] == {}
+
+
+def test_a_share_the_policy_has_no_step_for_is_refused_with_the_way_out(steps: Steps) -> None:
+    steps.step(0)
+    steps.policy = steps.policy.replace("[5, 25, 100]", "[10, 100]")
+    where, why = problem(steps.preview(candidate=steps.r2, as_of=at(5)))
+    assert (where, "put 5 back into canary.steps" in why) == ("policy", True)
+    back = steps.step(5, rollback_to="previous", rollback_reason="other steps")
+    assert back["weights"] == {}
+
+
 @pytest.mark.parametrize("failed", [0, 400])
 def test_without_a_canary_in_the_policy_a_share_does_not_become_everything(steps: Steps, failed: int) -> None:
     steps.step(0)

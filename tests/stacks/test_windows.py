@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pulumi_infercrane.guard import load_windows
+from pulumi_infercrane.guard import load_windows, new_key
+from pulumi_infercrane.guard.trust.dsse import WINDOW_TYPE, is_valid
 from pulumi_infercrane.router.calls import Flip, Weights
 from pulumi_infercrane.router.control import ControlClient
 from pulumi_infercrane.stacks.cli.router import command
@@ -64,6 +65,23 @@ async def test_the_command_names_the_files(control: ControlClient, router: Route
     assert [Path(line) for line in done.output.splitlines()] == list((tmp_path / "windows").iterdir())
     unknown = await asyncio.to_thread(CliRunner().invoke, command, ["window", "none", *asked[2:]])
     assert (unknown.exit_code, "no service none" in unknown.output) == (1, True)
+
+
+async def test_a_window_is_signed_where_it_is_written(
+    control: ControlClient, router: RouterProcess, tmp_path: Path
+) -> None:
+    key = new_key(tmp_path / "router.pem")
+    asked = ["window", "chat", "--control", str(router.control), "--out", str(tmp_path / "windows")]
+    signing = [*asked, "--sign-with", str(tmp_path / "router.pem")]
+    done = await asyncio.to_thread(CliRunner().invoke, command, signing)
+    (loaded,) = load_windows([Path(done.output.strip())])
+    assert loaded.attestation
+    (signature,) = loaded.attestation.signatures
+    assert signature.keyid == key.id
+    assert is_valid(key.public_key, signature.sig, WINDOW_TYPE, loaded.body)
+    (tmp_path / "router.pem").chmod(0o644)
+    refused = await asyncio.to_thread(CliRunner().invoke, command, signing)
+    assert (refused.exit_code, "others can read this key" in refused.output) == (1, True)
 
 
 @pytest.mark.parametrize(("exited", "restarts"), [(None, 0), (99.9, 0), (100.0, 1), (109.9, 1), (110.0, 0)])

@@ -37,7 +37,7 @@ def look(project: Project, config: StackConfig, key: SigningKey | None = None) -
         windows.take_all(project, config, key)
         ledger = Ledger(project.place.ledger)
         records = [entry.decision for entry in ledger.entries()]
-        promoted = _promoted(records, config, project.qualified)
+        promoted = promoted_by(records, config, project.qualified)
         decision = post_promotion(
             load_policy(config.policy.read_bytes(), config.policy.name),
             [one for one in load_windows([project.place.windows]) if _concerns(one, promoted)],
@@ -50,7 +50,7 @@ def look(project: Project, config: StackConfig, key: SigningKey | None = None) -
         return decision
 
 
-def _promoted(records: list[Mapping[str, Any]], config: StackConfig, stack: str) -> Mapping[str, Any]:
+def promoted_by(records: list[Mapping[str, Any]], config: StackConfig, stack: str) -> Mapping[str, Any]:
     """The decision behind the active revision.
 
     Raises:

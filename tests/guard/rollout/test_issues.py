@@ -1,9 +1,12 @@
 """Faults that users of other canary controllers reported; each is a thing this guard must not do."""
 
+import json
+
 import pytest
 
-from pulumi_infercrane.guard import load_policy, read_window
+from pulumi_infercrane.guard import EvidenceSet, PolicyError, load_policy, load_windows, read_window
 from pulumi_infercrane.guard.rollout.canary import canary_step
+from pulumi_infercrane.guard.verification import recompute
 from tests.guard.rollout.conftest import (
     NEW,
     OLD,
@@ -128,18 +131,34 @@ def test_windows_of_a_canary_are_not_missed_by_a_decision_on_files(folder):
     assert folder.both().decide(history=[held.record]).verdict == "promote"
 
 
+def test_an_unreadable_window_is_named_and_the_decision_can_be_computed_again(tmp_path):
+    """The step held, and nobody could tell because of which file."""
+    (tmp_path / "chat.0.window.json").write_text(json.dumps(pair()))
+    (tmp_path / "chat.1.window.json").write_text("{")
+    decision = decide_step(load_windows([tmp_path]))
+    assert decision.action == "hold"
+    assert decision.reasons[0].startswith("window.observed: not_json: chat.1.window.json: ")
+    assert [entry.get("file") for entry in decision.record["windows"]] == ["chat.1.window.json", None]
+    (tmp_path / "chat.1.window.json").rename(tmp_path / "2.window.json")
+    again = recompute(decision.record, load_policy(POLICY), EvidenceSet(()), windows=load_windows([tmp_path]))
+    assert again.canonical == decision.canonical
+
+
+@pytest.mark.parametrize(("weight", "way_out"), [(10, ": put 10 back into canary.steps"), (100, "")])
+def test_a_weight_the_policy_has_no_step_for_says_the_way_out(weight, way_out):
+    """The steps of the policy were changed while the candidate had a share."""
+    with pytest.raises(PolicyError, match=f"{weight} % is no step that is judged; those are 5, 25{way_out}"):
+        step(weight=weight)
+
+
+def decide_step(windows):
+    """On a step that began ten minutes ago."""
+    sides = {"candidate": NEW, "baseline": OLD, "weight": 5}
+    asked = {"service": "chat", "stack": "prod", "started_at": minutes(0), "as_of": minutes(10)}
+    return canary_step(load_policy(POLICY), windows, **sides, **asked)
+
+
 def test_an_unreadable_window_does_not_hide_a_failure():
     """A file that cannot be read keeps a step from going on, not from going back."""
     [broken] = [read_window(b"{")]
-    decision = canary_step(
-        load_policy(POLICY),
-        [broken, *loaded([pair(failed=80)])],
-        service="chat",
-        stack="prod",
-        candidate=NEW,
-        baseline=OLD,
-        weight=5,
-        started_at=minutes(0),
-        as_of=minutes(10),
-    )
-    assert decision.action == "rollback"
+    assert decide_step([broken, *loaded([pair(failed=80)])]).action == "rollback"

@@ -36,7 +36,7 @@ def entry(key: SigningKey, **changes: Any) -> dict[str, Any]:
 
 def sign(path: Path, *keys: SigningKey, change: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
     """Sign an envelope file; `change` is what somebody does to it afterwards. Returns the document."""
-    document = json.loads(path.read_text())
+    document: dict[str, Any] = json.loads(path.read_text())
     for key in keys:
         document = signed(document, key)
     if change:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pulumi_infercrane.router.counters import Counted
 from pulumi_infercrane.router.errors import WorkerFailed
 from pulumi_infercrane.router.schema import read_declared
 from pulumi_infercrane.router.table import RouteTable
@@ -26,24 +27,30 @@ channel = socket.socket(fileno=int(os.environ["INFERCRANE_ROUTER_WORKER"].split(
 say = lambda message: channel.write(json.dumps(message).encode() + b"\\n")
 counts = '# TYPE infercrane_router_requests_total counter\\ninfercrane_router_requests_total{outcome="ok"} 5\\n'
 metrics = counts + '# TYPE infercrane_router_inflight gauge\\ninfercrane_router_inflight{} 2\\n'
-say({"hello": 1})
+says = sys.argv[3:] == ["counts"]
+counted = [["chat", 1, {}]] if says else []
+say({"hello": 1} | ({"counts": True} if says else {}))
 for line in channel:
     message = json.loads(line)
     if message["do"] == sys.argv[1]:
         continue
     if message["do"] == sys.argv[2]:
         sys.exit()
-    say({"id": message["id"], "loads": [["chat", "r1", 2, 1.5, 1]], "metrics": metrics})
+    if message["do"] == "count" and not says:
+        sys.exit()
+    say({"id": message["id"], "loads": [["chat", "r1", 2, 1.5, 1]], "metrics": metrics, "counted": counted})
     if message["do"] == "stop":
-        say({"last": {"metrics": counts}})
+        say({"last": {"metrics": counts}, "counted": counted})
         break
 """
 
 
 @asynccontextmanager
-async def keeping(size: int, *, ignores: str = "", ends_at: str = "", started: list[Message]) -> AsyncIterator[Crew]:
+async def keeping(
+    size: int, *, ignores: str = "", ends_at: str = "", counts: bool = True, started: list[Message]
+) -> AsyncIterator[Crew]:
     """A crew of workers that do not answer one question, or end at another."""
-    one = Crew(size, (sys.executable, "-c", _WORKER, ignores, ends_at), {})
+    one = Crew(size, (sys.executable, "-c", _WORKER, ignores, ends_at, *(["counts"] if counts else [])), {})
 
     def state() -> Message:
         started.append({"tables": {}, "keys": None})
@@ -114,3 +121,31 @@ async def test_a_worker_that_cannot_be_started_is_tried_again(quick: None) -> No
         assert not crew.serving
         crew._command = command
         await eventually(lambda: crew.serving)
+
+
+async def test_what_workers_counted_is_told_as_they_say_it_the_last_time_too(quick: None) -> None:
+    told: list[Counted] = []
+    lost: list[None] = []
+    async with keeping(2, started=[]) as crew:
+        crew.on_counted, crew.on_lost = told.append, lambda: lost.append(None)
+        assert await crew.count("chat")
+        assert told == [Counted("chat", 1, {})] * 2
+    assert (len(told), lost) == (2 + 4, [])
+
+
+@pytest.mark.parametrize("how", ["ends", "hangs"])
+async def test_a_worker_that_is_gone_without_a_word_has_lost_what_it_counted(quick: None, how: str) -> None:
+    lost: list[None] = []
+    at = {"ends_at": "count"} if how == "ends" else {"ignores": "count"}
+    async with keeping(2, **at, started=[]) as crew:
+        crew.on_lost = lambda: lost.append(None)
+        await crew.count("chat")
+        assert len(lost) == 2
+        await eventually(lambda: [member.serving.is_set() for member in crew.members] == [True, True])
+
+
+async def test_a_worker_of_an_older_program_is_not_asked_what_it_would_not_understand(quick: None) -> None:
+    async with keeping(2, counts=False, started=[]) as crew:
+        assert not await crew.count("chat")
+        await crew.go_by(TABLE)
+        assert crew.ends["died"] == 0

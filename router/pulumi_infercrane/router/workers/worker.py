@@ -138,7 +138,7 @@ class Worker:
 
     def counted(self) -> Message:
         """What was counted for traffic windows since the last time."""
-        return {"counted": self._relay.counters.take()}
+        return {"counted": [list(counted) for counted in self._relay.counters.take()]}
 
     def _count(self, message: Message) -> Message:
         table = self._tables.get(message["service"])
