@@ -18,7 +18,8 @@
 | `credentials`, `admission`, `budgets` | whose request it is; what runs, waits or is refused; what a key has left |
 | `recording/` | a share of the requests on disk for a replay, when a policy file says so |
 | `traffic`, `metrics`, `readiness` | what is in flight and what became of it |
-| `tally`, `windows` | the same side by side between two moments, as evidence on a canary step |
+| `tally`, `counters` | the same for each revision behind a route, as far as traffic windows ask for it |
+| `windows`, `window_journal`, `live_windows` | windows on disk, of one process or of all workers, for canary steps |
 | `admin`, `control`, `calls`, `errors` | control protocol: server side, client side, and the values of both |
 | `server`, `front`, `sockets`, `addresses` | the process: signals, listeners, which addresses are acceptable |
 | `tls`, `notify` | the certificate clients are shown; what systemd is told |

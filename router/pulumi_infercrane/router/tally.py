@@ -3,7 +3,7 @@
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
@@ -133,5 +133,5 @@ def _figure(seconds: float) -> float:
     return (round(seconds, 6) or 1e-6) if seconds <= LONGEST_S else math.nan
 
 
-def _figures(values: Iterable[float | None]) -> Iterable[float]:
-    return (math.nan if value is None else value for value in values)
+def _figures(values: Sequence[float | None]) -> "array[float]":
+    return array("d", [math.nan if value is None else value for value in values])
