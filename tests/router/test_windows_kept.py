@@ -155,7 +155,7 @@ def test_a_router_that_is_killed_while_something_is_missing_says_so_once(started
     look(windows, clock, 10)
     windows.lose()
     clock.seconds = 13
-    assert [span[:3] for span in spans(started())] == [(0, 10, ""), (10, 13, "router")]
+    assert [span[:3] for span in spans(started())] == [(0, 10, ""), (10, 13, "worker")]
 
 
 def test_a_route_that_changed_while_nobody_counted_makes_that_window_void(started, clock: Clock) -> None:
@@ -196,6 +196,12 @@ def test_what_cannot_be_written_is_missing_and_the_window_after_it_is_whole(
     look(windows, clock, 20, 0.4)
     windows.close(TABLE)
     assert spans(windows) == [(0, 10, "", 1), (10, 14, "router", 0), (14, 20, "", 1)]
+    clock.seconds = 21
+    with monkeypatch.context() as broken:
+        broken.setattr("os.pwrite", full)
+        windows.end()
+    clock.seconds = 22
+    assert spans(started())[3:] == [(20, 22, "router", 0)]
 
 
 def test_a_service_that_is_gone_leaves_nothing_open(started, clock: Clock, tmp_path: Path) -> None:

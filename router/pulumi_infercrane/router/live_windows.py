@@ -38,6 +38,7 @@ class LiveWindows:
                 self._counters.follow(table, count=self.kept.wants(table))
             self._take()
         self.kept.follow(tables)
+        self._mark()
 
     async def close(self, table: RouteTable) -> tuple[str, ...]:
         """End the window of a service and begin the next; names of all that are closed.
@@ -50,6 +51,7 @@ class LiveWindows:
         end = self.kept.begin if self.kept.want(table.service) else self.kept.close
         await self._gather(table)
         end(table)
+        self._mark()
         return self.kept.names(table.service)
 
     async def keep(self) -> None:
@@ -78,10 +80,16 @@ class LiveWindows:
             if begin is not None:
                 self._counters.begin(begin)
             self._take()
-        elif not await self._crew.count(begin.service if begin is not None else ""):
+        else:
+            await self._crew.count(begin.service if begin is not None else "")
+        if self._crew is None or self._crew.all_count:
+            self.kept.whole(asked_at)
+        self._mark()
+
+    def _mark(self) -> None:
+        """What a worker of an older program does is in no window."""
+        if self._crew is not None and not self._crew.all_count:
             self.kept.lose()
-            return
-        self.kept.whole(asked_at)
 
     def _take(self) -> None:
         for counted in self._counters.take():

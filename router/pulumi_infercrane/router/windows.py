@@ -143,10 +143,9 @@ class Windows:
     def end(self) -> None:
         """The router ends in good order: everything that was counted is here."""
         now = self.moment()
-        for service, journal in self._open.items():
+        for service in tuple(self._open):
             with self._kept_on_disk(service):
-                journal.end(now)
-        self._open = {}
+                self._open.pop(service).end(now)
 
     def names(self, service: str) -> tuple[str, ...]:
         """Closed windows, the oldest first."""
@@ -215,7 +214,9 @@ class Windows:
 
     def _lose(self, service: str, whose: Literal["worker", "router"]) -> None:
         journal = self._open[service]
-        if journal.until > journal.started and not journal.lost:
+        if journal.lost:
+            return
+        if journal.until > journal.started:
             self._end(service, journal.until)
             journal = self._open[service] = Journal.begin(journal.path, journal.subject, journal.until)
         journal.lose(whose)

@@ -79,6 +79,16 @@ async def test_a_window_holds_every_request_of_every_worker(two: RouterProcess) 
     assert (attempted([second]), second.started) == (100, window.ended)
 
 
+async def test_without_a_canary_workers_count_once_somebody_asks(start_process: Start, upstream: Upstream) -> None:
+    process = start_process(options=("--workers", "2")).wait_ready()
+    await put_and_flip(process.control, upstream)
+    await ask(process, 20)
+    assert await taken(process) == []
+    await ask(process, 40)
+    (window,) = await taken(process)
+    assert (window.bindings[R1].weight, window.bindings[R1].completed) == (100, 40)
+
+
 async def test_a_change_of_the_route_under_load_leaves_each_request_in_at_most_one_window(two: RouterProcess) -> None:
     async with under_load(lambda: Client.connect(two.port)) as load:
         before = len(load.answers)

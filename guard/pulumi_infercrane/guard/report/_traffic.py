@@ -32,5 +32,6 @@ def windows(record: Mapping[str, Any]) -> Iterator[str]:
     for entry in sorted(given, key=lambda entry: not entry["used"]):
         state = "used    " if entry["used"] else "not used"
         times = f"{entry['started_at']} to {entry['ended_at']}" if "started_at" in entry else "unreadable"
+        file = f"  {entry['file']}" if "file" in entry else ""
         reasons = "".join(f"  {reason}" for reason in entry.get("reasons", ()))
-        yield "  " + one_line(f"{state}  {short(entry['sha256'])}  {times}{reasons}")
+        yield "  " + one_line(f"{state}  {short(entry['sha256'])}{file}  {times}{reasons}")

@@ -187,11 +187,15 @@ class Crew:
 
     # what is asked
 
-    async def count(self, service: str = "") -> bool:
-        """Have every worker say what it counted, and count for `service` too; whether all of them can."""
+    @property
+    def all_count(self) -> bool:
+        """Whether every worker counts for traffic windows."""
+        return all(member.counts for member in self.members if member.following)
+
+    async def count(self, service: str = "") -> None:
+        """Have every worker that can say what it counted, and count for `service` too."""
         within_s = ANSWER_S if service else HANG_S
         await self._all({"do": "count", "service": service}, within_s, counting=True)
-        return all(member.counts for member in self.members if member.following)
 
     async def loads(self) -> Loads:
         """Of all workers together, those that leave included."""

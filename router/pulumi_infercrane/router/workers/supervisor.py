@@ -128,6 +128,7 @@ class _Supervisor:
             crew.ends.update(before.ends)
             crew.ended = dict(before.ended)
             left = [await self._adopted(one, before) for one in before.workers]
+            router.live.windows.follow(router.live.tables)
         try:
             data = tuple(listener.fileno() for listener in self._held.sockets.data)
             await crew.start(data, self._held.lock, lambda: _state(router))
