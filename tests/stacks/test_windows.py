@@ -12,7 +12,9 @@ from pulumi_infercrane.guard.trust.dsse import WINDOW_TYPE, is_valid
 from pulumi_infercrane.router.calls import Flip, Weights
 from pulumi_infercrane.router.control import ControlClient
 from pulumi_infercrane.stacks.cli.router import command
-from pulumi_infercrane.stacks.windows import take, with_restarts
+from pulumi_infercrane.stacks.config import RouterConfig, StackConfig
+from pulumi_infercrane.stacks.project import Project
+from pulumi_infercrane.stacks.windows import take, take_all, with_restarts
 from tests.router.conftest import R1, R2, RouterProcess, declared, revision
 
 SHARED = {R1: 95, R2: 5}
@@ -82,6 +84,23 @@ async def test_a_window_is_signed_where_it_is_written(
     (tmp_path / "router.pem").chmod(0o644)
     refused = await asyncio.to_thread(CliRunner().invoke, command, signing)
     assert (refused.exit_code, "others can read this key" in refused.output) == (1, True)
+
+
+async def test_the_windows_of_a_stack_are_signed_too(
+    control: ControlClient, router: RouterProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFERCRANE_STATE_DIR", str(tmp_path / "state-of-stacks"))
+    project = Project(tmp_path, "lab", "dev", "file://")
+    project.place.root.mkdir(parents=True)
+    project.place.control.symlink_to(router.control)
+    nowhere = tmp_path / "none"
+    config = StackConfig(tmp_path, "chat", (), None, None, nowhere, nowhere, RouterConfig())
+    key = new_key(tmp_path / "router.pem")
+    (path,) = await asyncio.to_thread(take_all, project, config, key)
+    assert path.parent == project.place.windows
+    (loaded,) = load_windows([path])
+    assert loaded.attestation
+    assert loaded.attestation.signatures[0].keyid == key.id
 
 
 @pytest.mark.parametrize(("exited", "restarts"), [(None, 0), (99.9, 0), (100.0, 1), (109.9, 1), (110.0, 0)])

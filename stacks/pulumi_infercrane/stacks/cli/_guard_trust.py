@@ -21,7 +21,7 @@ _File = click.Path(dir_okay=False, path_type=Path)
 @key_option("--key")
 @unusable_input
 def sign(files: tuple[Path, ...], key_file: Path, passphrase_from: str | None) -> None:
-    """Sign evidence envelopes in place. Signatures by other keys stay.
+    """Sign evidence envelopes, or traffic windows (*.window.json), in place. Signatures by other keys stay.
 
     \b
     Example:
@@ -42,7 +42,8 @@ def keygen(path: Path, show: bool, passphrase_from: str | None) -> None:
     """Make a private key in a file only you can read; an existing file is never overwritten.
 
     Prints its id and the lines that let a policy trust it for every kind of evidence. Take out the kinds this key
-    shall not attest; a key that may order overrides says so with `override`.
+    shall not attest; a key that may vouch for traffic windows says so with `window`, one that may order overrides with
+    `override`.
 
     \b
     Example:
