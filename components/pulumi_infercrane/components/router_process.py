@@ -51,7 +51,7 @@ class RouterArgs:
     tls: TlsFiles | None = None
     """Serve clients by TLS."""
     workers: int = 0
-    """Processes that serve; 0 is just one, which also counts the traffic windows of a canary."""
+    """Processes that serve; 0 is just one."""
     max_connections: int | None = None
     """Of clients, at a time."""
     status: str = ""
