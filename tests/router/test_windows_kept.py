@@ -27,8 +27,11 @@ class Clock:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.tick = 0.0
+        """How long a look at it takes."""
 
     def __call__(self) -> datetime:
+        self.seconds += self.tick
         return START + timedelta(seconds=self.seconds)
 
 
@@ -220,3 +223,13 @@ def test_a_clock_that_was_set_back_over_the_restart_makes_no_windows_overlap(sta
     found = read_all(windows)
     assert [one.ended for one in found[:-1]] == [one.started for one in found[1:]]
     assert found[1].lost == "router"
+
+
+def test_the_window_after_a_loss_begins_where_the_loss_ends_though_time_goes_on(started, clock: Clock) -> None:
+    look(started(), clock, 10)
+    clock.tick = 0.001
+    windows = started()
+    windows.close(TABLE)
+    found = read_all(windows)
+    assert [one.ended for one in found[:-1]] == [one.started for one in found[1:]]
+    assert [one.lost for one in found] == ["", "router", ""]

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from pulumi_infercrane.components import RouteArgs
 from pulumi_infercrane.guard import rollback
 from pulumi_infercrane.stacks.config import RouterConfig, StackConfig
 from pulumi_infercrane.stacks.errors import NothingToWatch
 from pulumi_infercrane.stacks.watching import promoted_by
 from tests.guard.rollout.conftest import NEW, OLD, OTHER, alone, flipped, minutes, opened, pair, step, watched
 
-CONFIG = StackConfig(Path("/p"), "chat", (), None, None, Path("/p/policy"), Path("/p/evidence"), RouterConfig())
+NOWHERE = Path("/nowhere")
+CONFIG = StackConfig(NOWHERE, "chat", (), None, None, NOWHERE, NOWHERE, RouterConfig(), RouteArgs())
 BOOTSTRAP = flipped(decision_type="bootstrap", candidate=OLD, baseline="", decision_id="sha256:" + "b" * 64)
 REJECTED = step(pair(failed=80)).record
 

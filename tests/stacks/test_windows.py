@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from pulumi_infercrane.components import RouteArgs
 from pulumi_infercrane.guard import load_windows, new_key
 from pulumi_infercrane.guard.trust.dsse import WINDOW_TYPE, is_valid
 from pulumi_infercrane.router.calls import Flip, Weights
@@ -94,7 +95,7 @@ async def test_the_windows_of_a_stack_are_signed_too(
     project.place.root.mkdir(parents=True)
     project.place.control.symlink_to(router.control)
     nowhere = tmp_path / "none"
-    config = StackConfig(tmp_path, "chat", (), None, None, nowhere, nowhere, RouterConfig())
+    config = StackConfig(tmp_path, "chat", (), None, None, nowhere, nowhere, RouterConfig(), RouteArgs())
     key = new_key(tmp_path / "router.pem")
     (path,) = await asyncio.to_thread(take_all, project, config, key)
     assert path.parent == project.place.windows

@@ -202,7 +202,7 @@ class Windows:
             return
         if path.exists():
             self._recover(table, path)
-            now = self.moment()
+            now = self._latest  # where what was lost ends
         self._open[table.service] = Journal.begin(path, _subject(table), now)
 
     def _end(self, service: str, now: datetime) -> None:
