@@ -50,7 +50,16 @@ def test_what_is_no_address(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:8000", "http://10.0.0.7", "https://api.example.org/v2/openai", "http://[fd00::1]:80"]
+    "url",
+    [
+        "http://127.0.0.1:8000",
+        "http://10.0.0.7",
+        "https://api.example.org/v2/openai",
+        "http://[fd00::1]:80",
+        "http://vllm_1:8000",
+        "http://api.example.org.:8000",
+        "https://xn--mnchen-3ya.example/v1/%7Ea",
+    ],
 )
 def test_upstreams(url: str) -> None:
     assert why_refused(url, with_key=False) == ""
@@ -74,6 +83,24 @@ def test_upstreams(url: str) -> None:
         ("http://metadata.google.internal", "metadata"),
         ("http://0.0.0.0:80", "unspecified"),
         ("http://224.0.0.1", "multicast"),
+        ("http://a/x HTTP/1.1 y", "visible ASCII"),
+        ("http://a\t:80", "visible ASCII"),
+        ("http://a\r\nX: y", "visible ASCII"),
+        ("http://a\x7fb:1", "visible ASCII"),
+        ("http://münchen.example", "visible ASCII"),
+        ("http://a..b:1", "is not host:port"),
+        ("https://.localhost:1", "is not host:port"),
+        ("http://-a", "is not host:port"),
+        ("http://a;b", "is not host:port"),
+        (f"http://{'a' * 64}.x:1", "is not host:port"),
+        (f"http://{'.'.join(['a' * 50] * 3)}.{'b' * 63}.{'c' * 40}", "is not host:port"),
+        ("http://xn--:1", "is not host:port"),
+        ("http://[::1%25lo]:1", "is not host:port"),
+        ("http://[v1.a]:1", "not "),
+        ("http://127.0.0.1:0", "is not host:port"),
+        ("http://a:", "is not host:port"),
+        ('http://a/"x"', "in its path"),
+        ("http://a/%x", "in its path"),
     ],
 )
 def test_K6_upstreams_that_are_refused(url: str, why: str) -> None:

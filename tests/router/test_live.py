@@ -1,6 +1,8 @@
 """Changing the served table under traffic: probes R (flip, drain, pins) and K (what a table may say)."""
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from pulumi_infercrane.router.errors import (
     TableInvalid,
 )
 from pulumi_infercrane.router.protocol.observer import Outcome
+from pulumi_infercrane.router.store import TableStore
 from tests.router.client import Answer, Client, chat
 from tests.router.conftest import R1, R2, R3, Running, StartRouter, eventually, revision
 from tests.router.upstream import Call, Upstream, delta
@@ -278,6 +281,49 @@ async def test_K3_a_key_that_is_missing_after_a_restart_stops_its_requests(
     restarted = await start_router(environment={})
     assert (await ask(restarted, chat())).error == "no_upstream"
     assert upstream.attempts == 0
+
+
+async def test_a_key_with_the_end_of_its_line_does_not_split_the_upstream_request(
+    start_router: StartRouter, upstream: Upstream
+) -> None:
+    entry = revision("r1", upstream.url)
+    entry["upstreams"][0]["key_ref"] = "env:R1_KEY"
+    router = await start_router(environment={"R1_KEY": "secret\n"})
+    await router.put({R1: entry})
+    await router.flip(R1)
+    assert (await ask(router, chat())).whole
+    assert upstream.calls[0].header("authorization") == "Bearer secret"
+
+
+async def test_K3_a_key_that_is_none_is_refused_by_its_name(start_router: StartRouter, upstream: Upstream) -> None:
+    entry = revision("r1", upstream.url)
+    entry["upstreams"][0]["key_ref"] = "env:R1_KEY"
+    router = await start_router(environment={"R1_KEY": "two\nlines"})
+    with pytest.raises(TableInvalid) as refused:
+        await router.put({R1: entry})
+    assert refused.value.findings == (
+        f"revisions.{R1}.upstreams[0].key_ref: "
+        "env:R1_KEY holds something else than visible ASCII characters where the router runs",
+    )
+
+
+async def test_a_persisted_url_that_is_refused_today_is_not_dialled_and_the_rest_serves(
+    start_router: StartRouter, upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = await start_router()
+    await before.put({R1: revision("r1", upstream.url), R2: revision("r2", upstream.url)}, pinning=True)
+    await before.flip(R1)
+    table = before.parts.live.table("chat")
+    old = replace(table.declared.revisions[R2].upstreams[0], url=f"{upstream.url}/x HTTP/1.1 y")
+    revisions = {**table.declared.revisions, R2: replace(table.declared.revisions[R2], upstreams=(old,))}
+    TableStore(tmp_path).save(replace(table, declared=replace(table.declared, revisions=revisions)))
+    router = await start_router()
+    assert f"revisions.{R2}.upstreams[0].url: may hold visible ASCII characters only" in caplog.text
+    assert (await ask(router, chat())).whole
+    assert (await ask(router, chat(True, f"X-InferCrane-Revision: {R2}"))).error == "no_upstream"
+    assert upstream.attempts == 1
+    await router.put({R1: revision("r1", upstream.url), R2: revision("r2", upstream.url)}, pinning=True)
+    assert (await ask(router, chat(True, f"X-InferCrane-Revision: {R2}"))).whole
 
 
 async def test_K6_the_router_is_no_upstream_of_itself(router: Running) -> None:

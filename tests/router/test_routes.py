@@ -11,12 +11,13 @@ from pulumi_infercrane.router.routes import Compiler, Routes
 from pulumi_infercrane.router.schema import read_declared
 from pulumi_infercrane.router.table import RouteTable
 from pulumi_infercrane.router.traffic import TrafficBook
+from pulumi_infercrane.router.upstream_keys import UpstreamKeys
 from tests.router.conftest import R1, R2, declared, revision
 
 
 @pytest.fixture
 def compiler() -> Iterator[Compiler]:
-    made = Compiler(lambda _: None, TrafficBook(monotonic), 3)
+    made = Compiler(UpstreamKeys({}), TrafficBook(monotonic), 3)
     yield made
     made.compile({})
 

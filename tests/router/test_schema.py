@@ -106,6 +106,8 @@ def with_routing(**more: Any) -> dict[str, Any]:
         (with_upstream(key="sk-secret"), "upstreams[0].key: unknown field; known are"),
         (with_upstream(key_ref="sk-secret"), "upstreams[0].key_ref: 'sk-secret' does not match"),
         (with_upstream(url="http://169.254.169.254/latest"), "upstreams[0].url: is a link-local (cloud metadata)"),
+        (with_upstream(url="http://a/x HTTP/1.1 y"), f"revisions.{R1}.upstreams[0].url: may hold visible ASCII"),
+        (with_upstream(url="http://a..b:1"), f"revisions.{R1}.upstreams[0].url: 'a..b:1' is not host:port"),
     ],
 )
 def test_a_broken_rule_is_named(document: Any, finding: str) -> None:

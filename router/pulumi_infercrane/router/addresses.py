@@ -1,6 +1,7 @@
 """Which addresses the router listens on and which it dials."""
 
 import ipaddress
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,13 @@ from pulumi_infercrane.router.errors import AddressRefused
 
 _METADATA_NAMES = frozenset({"metadata", "metadata.google.internal", "instance-data"})
 _METADATA_IPV6 = ipaddress.ip_address("fd00:ec2::254")
+
+_VISIBLE = re.compile(r"[\x21-\x7e]*")
+_AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+_PATH = re.compile(r"([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
+"""RFC 3986."""
+_LONGEST_NAME = 253
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -80,12 +88,15 @@ def _unix_address(text: str) -> UnixAddress:
 def why_refused(url: str, *, with_key: bool) -> str:
     """Why an upstream URL is not acceptable, or the empty string.
 
-    Refused are other schemes than http(s), credentials, query and fragment, metadata and other link-local addresses,
-    and a key sent in clear text to a public address.
+    Refused are other schemes than http(s), credentials, query and fragment, hosts that could never be dialled, metadata
+    and other link-local addresses, and a key sent in clear text to a public address. What is accepted can go into a
+    request line, a header and the configuration of a proxy as it is.
     """
+    if not _VISIBLE.fullmatch(url):
+        return "may hold visible ASCII characters only: no blanks, no control characters, host names as xn--…"
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        host, port = parts.hostname, parts.port
     except ValueError as error:
         return f"not a URL: {error}"
     if parts.scheme not in ("http", "https") or not host:
@@ -94,7 +105,34 @@ def why_refused(url: str, *, with_key: bool) -> str:
         return "carries credentials: name the key by key_ref instead"
     if "?" in url or "#" in url:
         return "may not have a query or fragment"
+    if port == 0 or not _AUTHORITY.fullmatch(parts.netloc) or not (_is_ipv6(host) or _is_name(host)):
+        return f"{parts.netloc!r} is not host:port of a host name (labels of 1 to 63 of a-z 0-9 - _), IPv4 or [IPv6]"
+    if not _PATH.fullmatch(parts.path):
+        return "has characters in its path that must be written as %XX"
     return _why_host_refused(host, parts, with_key=with_key)
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        return bool(ipaddress.IPv6Address(host))
+    except ValueError:
+        return False
+
+
+def _is_name(host: str) -> bool:
+    """A name that can be looked up, an IPv4 address included; one trailing dot is allowed."""
+    labels = host.removesuffix(".").split(".")
+    return len(host) <= _LONGEST_NAME and all(_LABEL.fullmatch(label) and _decodes(label) for label in labels)
+
+
+def _decodes(label: str) -> bool:
+    """Whether a label is what it says it is: one that begins with `xn--` is the ASCII form of another (RFC 3490)."""
+    if not label.startswith("xn--"):
+        return True
+    try:
+        return bool(label.removeprefix("xn--").encode().decode("punycode"))
+    except UnicodeError:
+        return False
 
 
 def _why_host_refused(host: str, parts: SplitResult, *, with_key: bool) -> str:

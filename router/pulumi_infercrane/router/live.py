@@ -96,8 +96,9 @@ class LiveRoutes:
         self.windows.follow(tables)
 
     def _go_by(self, tables: Mapping[str, RouteTable]) -> None:
-        for table in tables.values():
-            for finding in self._relay.compiler.missing_keys(table):
+        before = self.tables
+        for table in (table for name, table in tables.items() if table is not before.get(name)):
+            for finding in self._relay.compiler.unusable(table):
                 _log.error("service %s: %s: requests to it are refused", table.service, finding)
         go_by(self._relay, tables)
 
@@ -118,7 +119,7 @@ class LiveRoutes:
         return {digest: _load(loads, table, digest).inflight for digest in table.declared.revisions}
 
     async def replicas(self, table: RouteTable) -> dict[str, dict[str, ReplicaState]]:
-        """Revision → upstream id → how it is; without those whose key is missing."""
+        """Revision → upstream id → how it is; without those that cannot be used."""
         if self._crew is not None:
             return await self._crew.replicas(table.service)
         return replicas_of(self.routes, table.service)
@@ -211,7 +212,7 @@ class LiveRoutes:
         return Applied(after, applied=True)
 
     def _refuse(self, table: RouteTable) -> None:
-        findings = self._relay.compiler.missing_keys(table)
+        findings = self._relay.compiler.unusable(table)
         findings += [
             f"revisions.{digest}.upstreams: {upstream.url} is this router itself"
             for digest, revision in table.declared.revisions.items()

@@ -1,6 +1,6 @@
 """The tables compiled for the request path: one immutable value, replaced by one assignment."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,9 +12,7 @@ from pulumi_infercrane.router.replicas import Replica, Replicas
 from pulumi_infercrane.router.split import Share
 from pulumi_infercrane.router.table import DRAINING, SERVING, Revision, RouteTable, Timers, Upstream
 from pulumi_infercrane.router.traffic import Traffic, TrafficBook
-
-Keys = Callable[[str], str | None]
-"""Resolves a key reference to the key; None when it is missing or empty."""
+from pulumi_infercrane.router.upstream_keys import UpstreamKeys
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ class _Compiled(NamedTuple):
 class Compiler:
     """Keeps what outlives a table: connection pools per address, counters per revision and replica."""
 
-    def __init__(self, keys: Keys, traffic: TrafficBook, pool_idle_s: float) -> None:
+    def __init__(self, keys: UpstreamKeys, traffic: TrafficBook, pool_idle_s: float) -> None:
         self._keys = keys
         self._traffic = traffic
         self._pool_idle_s = pool_idle_s
@@ -151,14 +149,20 @@ class Compiler:
         watched = tuple(binding for binding in bindings if binding.replicas.health is not None)
         return Routes(MappingProxyType(services), MappingProxyType(by_alias), watched)
 
-    def missing_keys(self, table: RouteTable) -> list[str]:
-        """Findings: references that resolve to nothing."""
-        return [
-            f"revisions.{digest}.upstreams: {upstream.key_ref} is not set where the router runs"
+    def unusable(self, table: RouteTable) -> list[str]:
+        """Findings: upstreams that are never dialled, since their URL or their key is none."""
+        found = (
+            (f"revisions.{digest}.upstreams[{index}]", self._why_unusable(upstream))
             for digest, revision in table.declared.revisions.items()
-            for upstream in revision.upstreams
-            if upstream.key_ref and not self._keys(upstream.key_ref)
-        ]
+            for index, upstream in enumerate(revision.upstreams)
+        )
+        return [f"{where}.{why}" for where, why in found if why]
+
+    def _why_unusable(self, upstream: Upstream) -> str:
+        if upstream.refused:
+            return f"url: {upstream.refused}"
+        why = self._keys.why_unusable(upstream.key_ref) if upstream.key_ref else ""
+        return why and f"key_ref: {why}"
 
     def _once(self, table: RouteTable) -> _Compiled:
         before = self._compiled.get(table.service)
@@ -223,15 +227,15 @@ class Compiler:
         return used.replicas.setdefault(key, replica or Replica(self._traffic.clock()))
 
     def _endpoint(self, upstream: Upstream, replica: Replica, used: _Used) -> Endpoint | None:
-        """None when its key is missing: a request is never sent without it."""
+        """None when it cannot be used: a request is never sent without its key."""
+        if self._why_unusable(upstream):
+            return None
         parts = urlsplit(upstream.url)
         tls = parts.scheme == "https"
         address = Address(parts.hostname or "", parts.port or (443 if tls else 80), tls)
         pool = self._pools.get(address) or self._new_pool(address)
         self._pools[address] = used.pools[address] = pool
-        key = self._keys(upstream.key_ref) if upstream.key_ref else ""
-        if key is None:
-            return None
+        key = self._keys.find(upstream.key_ref) if upstream.key_ref else None
         return Endpoint(
             id=upstream.id,
             pool=pool,

@@ -87,6 +87,9 @@ def _plain(value: Any) -> Any:
 def read_table(document: object) -> RouteTable:
     """A persisted table; its digest and schema are checked, not trusted.
 
+    An upstream URL that an earlier version took and this one refuses makes no other table of it: the upstream is not
+    dialled (`Upstream.refused`), and the next PUT has to say another one.
+
     Raises:
         StateDamaged: another schema, or a digest that does not match.
         TableInvalid: with every finding.
@@ -97,7 +100,7 @@ def read_table(document: object) -> RouteTable:
     body = {key: value for key, value in document.items() if key != "digest"}
     if document.get("digest") != digest_of(body):
         raise StateDamaged("the content does not match its digest: the file was cut or edited")
-    reader = _TableReader()
+    reader = _TableReader(persisted=True)
     optional = (*SETTINGS, *_LIVE_OPTIONAL)
     table = reader.table(reader.mapping(document, "table", (*_DECLARED, *_LIVE), optional))
     reader.raise_findings()
@@ -156,6 +159,10 @@ def read_service_name(name: str) -> str:
 
 
 class _TableReader(Reader):
+    def __init__(self, *, persisted: bool = False) -> None:
+        super().__init__()
+        self._persisted = persisted
+
     def table(self, document: Mapping[str, Any]) -> RouteTable:
         declared = self.declared(document)
         active = document.get("active")
@@ -296,16 +303,12 @@ class _TableReader(Reader):
         state = entry.get("state", SERVING)
         if state not in (SERVING, DRAINING):
             self.find(f"{where}.state", f"must be {SERVING} or {DRAINING}")
-        upstream = Upstream(
-            id=self.text(entry, where, "id", TOKEN),
-            url=self.text(entry, where, "url", NAME),
-            key_ref=self.text(entry, where, "key_ref", KEY_REFERENCE, empty=True),
-            state=str(state),
-        )
-        refusal = why_refused(upstream.url, with_key=bool(upstream.key_ref))
-        if refusal:
-            self.find(f"{where}.url", refusal)
-        return upstream
+        name, url = self.text(entry, where, "id", TOKEN), self.text(entry, where, "url", NAME)
+        key_ref = self.text(entry, where, "key_ref", KEY_REFERENCE, empty=True)
+        refused = why_refused(url, with_key=bool(key_ref))
+        if refused and not self._persisted:
+            self.find(f"{where}.url", refused)
+        return Upstream(name, url, key_ref, str(state), refused)
 
     def timers(self, value: object) -> Timers:
         known = tuple(timer.name for timer in fields(Timers))

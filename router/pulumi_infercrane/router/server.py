@@ -25,6 +25,7 @@ from pulumi_infercrane.router.routes import Compiler
 from pulumi_infercrane.router.sockets import Sockets, Wanted
 from pulumi_infercrane.router.store import TableStore, locked
 from pulumi_infercrane.router.traffic import TrafficBook
+from pulumi_infercrane.router.upstream_keys import UpstreamKeys
 from pulumi_infercrane.router.windows import Windows
 
 if TYPE_CHECKING:
@@ -102,12 +103,8 @@ class Router:
 
 def build_relay(settings: Settings, environment: Mapping[str, str]) -> Relay:
     """A data plane that serves nothing yet."""
-
-    def key(reference: str) -> str | None:
-        return environment.get(reference.removeprefix("env:")) or None
-
     traffic = TrafficBook(monotonic)
-    compiler = Compiler(key, traffic, settings.timers.pool_idle_s)
+    compiler = Compiler(UpstreamKeys(environment), traffic, settings.timers.pool_idle_s)
     return Relay(compiler, traffic, settings.limits, settings.timers)
 
 

@@ -31,6 +31,8 @@ class Upstream:
     key_ref: str = ""
     state: str = SERVING
     """A draining one takes no new request; what it is answering goes on."""
+    refused: str = ""
+    """Why it is never dialled: only in a table that was persisted before its URL was refused. Not written."""
 
     def document(self) -> dict[str, Any]:
         reference = {"key_ref": self.key_ref} if self.key_ref else {}

@@ -105,6 +105,15 @@ def test_what_a_target_cannot_do_is_refused(target: str, what: dict[str, Any], w
         find_exporter(target).render(table_of(revisions, R1), PLACE)
 
 
+@pytest.mark.parametrize("target", PROXIES)
+def test_a_url_of_an_older_table_that_a_proxy_would_read_otherwise_is_refused(target: str) -> None:
+    table = table_of(both(target), R1)
+    old = replace(table.declared.revisions[R2].upstreams[0], url="http://a;return:80")
+    revisions = {**table.declared.revisions, R2: replace(table.declared.revisions[R2], upstreams=(old,))}
+    with pytest.raises(ExportRefused, match="not http://a;return:80"):
+        find_exporter(target).render(replace(table, declared=replace(table.declared, revisions=revisions)), PLACE)
+
+
 def test_upstreams_of_a_revision_have_one_key() -> None:
     revisions = both("haproxy")
     revisions[R1] = revision("r1", "http://127.0.0.1:1", "http://127.0.0.1:2")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from pulumi_infercrane.router.addresses import why_refused
 from pulumi_infercrane.router.errors import ExportRefused
 from pulumi_infercrane.router.protocol.paths import PROTOCOLS
 from pulumi_infercrane.router.table import SERVING, WHOLE, Revision, RouteTable, Timers, Upstream
@@ -79,10 +80,11 @@ def servers(digest: str, revision: Revision) -> list[Server]:
 
 
 def _server(digest: str, upstream: Upstream) -> Server:
-    parts = urlsplit(upstream.url)
-    if parts.scheme != "http" or parts.path.strip("/"):
-        raise ExportRefused(f"revisions.{digest}: exported are upstreams http://host:port, not {upstream.url}")
-    return Server(upstream.id, parts.hostname or "", parts.port or 80)
+    if not why_refused(upstream.url, with_key=False):
+        parts = urlsplit(upstream.url)
+        if parts.scheme == "http" and not parts.path.strip("/"):
+            return Server(upstream.id, parts.hostname or "", parts.port or 80)
+    raise ExportRefused(f"revisions.{digest}: exported are upstreams http://host:port, not {upstream.url}")
 
 
 def key_variable(digest: str, revision: Revision) -> str:

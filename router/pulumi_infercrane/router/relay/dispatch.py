@@ -147,7 +147,7 @@ def choose(request: Request, request_id: bytes, routes: Routes) -> Chosen:
         binding, spill = _by_weight(route, route.active, request, request_id)
         mirror = _mirror(route.mirror, binding, request_id)
     if not binding.replicas.ready:
-        raise RequestRefused(503, "no_upstream", f"no upstream of {model} can be used: its key is missing")
+        raise RequestRefused(503, "no_upstream", f"no upstream of {model} can be used: its key or its address is none")
     return model, binding, spill, mirror
 
 
