@@ -98,6 +98,45 @@ def test_R5_one_damaged_service_does_not_touch_the_others(store: TableStore, tmp
     assert TableStore(tmp_path).load() == {"other": other}
 
 
+def with_aliases(service: str, *aliases: str, generation: int = 1) -> RouteTable:
+    return replace(OLD, service=service, generation=generation, declared=replace(OLD.declared, aliases=aliases))
+
+
+@pytest.mark.parametrize("recovered", ["a", "z"])
+def test_R5_a_recovered_table_takes_no_alias_from_the_service_that_has_it_now(
+    tmp_path: Path, recovered: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, other = TableStore(tmp_path), with_aliases("m", "chat")
+    store.save(with_aliases(recovered, "chat", "own"))
+    store.save(with_aliases(recovered, "own", generation=2))
+    store.save(other)
+    (tmp_path / f"{recovered}.json").write_bytes(b"{")
+    tables = TableStore(tmp_path).load()
+    assert tables == {"m": other, recovered: with_aliases(recovered, "own", generation=4)}
+    assert "aliases: 'chat' belongs to service m" in caplog.text
+    assert TableStore(tmp_path).load() == tables
+
+
+@pytest.mark.parametrize("recovered", ["a", "z"])
+def test_R5_a_recovered_table_without_an_alias_of_its_own_is_not_served(tmp_path: Path, recovered: str) -> None:
+    store, other = TableStore(tmp_path), with_aliases("m", "chat")
+    store.save(with_aliases(recovered, "chat"))
+    store.save(with_aliases(recovered, "own", generation=2))
+    store.save(other)
+    (tmp_path / f"{recovered}.json").write_bytes(b"{")
+    for _ in range(2):
+        assert TableStore(tmp_path).load() == {"m": other}
+
+
+def test_of_two_whole_tables_one_has_the_alias(tmp_path: Path) -> None:
+    store = TableStore(tmp_path)
+    store.save(with_aliases("a", "chat", "a"))
+    store.save(with_aliases("b", "chat", "b"))
+    tables = {"a": with_aliases("a", "chat", "a"), "b": with_aliases("b", "b", generation=2)}
+    for _ in range(2):
+        assert TableStore(tmp_path).load() == tables
+
+
 class Killed(BaseException):
     """Stands for SIGKILL: nothing of ours catches it."""
 

@@ -4,7 +4,7 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from pulumi_infercrane.router import durable
 from pulumi_infercrane.router.errors import RouterError, StateDamaged, StateLocked, StateNotWritten
 from pulumi_infercrane.router.schema import read_table
 from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.transitions import shared_aliases
 
 _log = logging.getLogger(__name__)
 
@@ -57,13 +58,24 @@ class TableStore:
         self._directory = directory
 
     def load(self) -> dict[str, RouteTable]:
-        """The last good table of every service.
+        """The last good table of every service; no alias is in two of them.
 
         A damaged file is reported, set aside as `<service>.damaged.json`, and its predecessor is served under a
-        generation above both, so that no generation is ever given out twice.
+        generation above both, so that no generation is ever given out twice. An alias that another service was given
+        meanwhile is not taken back from it.
         """
-        tables = (self._load_service(name) for name in self._services())
-        return {table.service: table for table in tables if table is not None}
+        names = self._services()
+        whole = {name: table for name in names if (table := self._current(name)) is not None}
+        tables: dict[str, RouteTable] = {}
+        for service in sorted(names, key=lambda name: (name not in whole, name)):
+            found = whole.get(service) or self._predecessor(service)
+            table = None if found is None else _without_shared_aliases(found, tables)
+            if table is None:
+                continue
+            if table is not whole.get(service):
+                self._keep(table, damaged=service not in whole)
+            tables[service] = table
+        return tables
 
     def save(self, table: RouteTable) -> None:
         """Make the table durable; returns when it survives a crash.
@@ -90,14 +102,15 @@ class TableStore:
         names = {path.name for path in self._directory.glob(f"*{_SUFFIX}")}
         return sorted({_service_of(name) for name in names if not name.endswith(".damaged.json")})
 
-    def _load_service(self, service: str) -> RouteTable | None:
+    def _current(self, service: str) -> RouteTable | None:
         try:
             return _read(self._path(service, _SUFFIX), service)
         except (RouterError, OSError) as error:
             _log.error("route table of service %s is not usable: %s", service, error)
-        return self._recover(service)
+        return None
 
-    def _recover(self, service: str) -> RouteTable | None:
+    def _predecessor(self, service: str) -> RouteTable | None:
+        """The table before a damaged one, under a generation above both."""
         try:
             previous = _read(self._path(service, _PREVIOUS), service)
         except (RouterError, OSError) as error:
@@ -105,12 +118,16 @@ class TableStore:
             return None
         recovered = replace(previous, generation=previous.generation + 2)
         _log.error("serving the table before it: active %s, now generation %s", previous.active, recovered.generation)
+        return recovered
+
+    def _keep(self, table: RouteTable, *, damaged: bool) -> None:
+        """Have on disk what is served."""
         try:
-            self._set_aside(service)
-            self.save(recovered)
+            if damaged:
+                self._set_aside(table.service)
+            self.save(table)
         except (StateNotWritten, OSError) as error:
             _log.error("the recovered table is not on disk: %s", error)
-        return recovered
 
     def _set_aside(self, service: str) -> None:
         current = self._path(service, _SUFFIX)
@@ -123,6 +140,20 @@ class TableStore:
 
 def _service_of(name: str) -> str:
     return name.removesuffix(_PREVIOUS) if name.endswith(_PREVIOUS) else name.removesuffix(_SUFFIX)
+
+
+def _without_shared_aliases(table: RouteTable, others: Mapping[str, RouteTable]) -> RouteTable | None:
+    """The table with the aliases that are its own alone; None without any."""
+    findings = shared_aliases(table, others)
+    if not findings:
+        return table
+    _log.error("service %s loses what others have: %s", table.service, "; ".join(findings))
+    taken = {alias for other in others.values() for alias in other.declared.aliases}
+    own = tuple(alias for alias in table.declared.aliases if alias not in taken)
+    if not own:
+        _log.error("service %s is not served until a table with other aliases is put", table.service)
+        return None
+    return replace(table, generation=table.generation + 1, declared=replace(table.declared, aliases=own))
 
 
 def _read(path: Path, service: str) -> RouteTable:
