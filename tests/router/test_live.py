@@ -212,6 +212,18 @@ async def test_the_active_revision_can_neither_be_drained_nor_removed(
         await router.put({R2: revision("r2", other.url)})
 
 
+async def test_a_precondition_of_before_a_deletion_never_holds_again(
+    start_router: StartRouter, router: Running, upstream: Upstream
+) -> None:
+    seen = str(router.parts.live.table("chat").generation)
+    await router.parts.live.delete("chat")
+    again = await start_router()
+    await again.put({R1: revision("r1", upstream.url)})
+    await again.flip(R1)
+    with pytest.raises(GenerationMismatch):
+        await again.parts.live.put("chat", again.read({R1: revision("r1", upstream.url)}, pins=[R1]), seen)
+
+
 async def test_a_service_in_use_is_not_deleted(router: Running, upstream: Upstream) -> None:
     gate = Gate()
     upstream.script = gate

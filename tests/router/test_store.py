@@ -172,9 +172,34 @@ def test_R4_killed_at_any_step_the_table_is_old_or_new(
         assert table == NEW
 
 
-def test_a_deleted_service_stays_deleted(store: TableStore, tmp_path: Path) -> None:
-    store.delete("chat")
-    assert TableStore(tmp_path).load() == {}
+def test_a_deleted_service_stays_deleted_and_its_generation_known(store: TableStore, tmp_path: Path) -> None:
+    for _ in range(2):
+        store.delete("chat")
+        assert TableStore(tmp_path).load() == {}
+        assert (store.last_generation("chat"), store.last_generation("other")) == (NEW.generation, 0)
+
+
+@pytest.mark.parametrize("step", range(1, 5))
+def test_R4_killed_at_any_step_of_a_deletion_the_table_is_there_or_its_generation_known(
+    store: TableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    seen: list[str] = []
+    with monkeypatch.context() as patch:
+        for name in ("open", "fsync", "replace", "unlink"):
+            patch.setattr(os, name, killing(step, getattr(os, name), seen))
+        with pytest.raises(Killed):
+            store.delete("chat")
+    table = reloaded(tmp_path)
+    assert table == NEW if table is not None else store.last_generation("chat") == NEW.generation
+
+
+def test_R5_the_generation_of_a_table_that_cannot_be_read_is_above_any_it_may_have_had(
+    store: TableStore, tmp_path: Path
+) -> None:
+    for name in ("chat.json", "chat.previous.json"):
+        (tmp_path / name).write_bytes(b"{")
+    assert reloaded(tmp_path) is None
+    assert NEW.generation < store.last_generation("chat") < 10**15
 
 
 def test_a_full_disk_is_named(store: TableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,10 @@ def test_the_first_put_makes_generation_one_without_an_active_revision() -> None
     assert transitions.put(None, "chat", BOTH, None) == RouteTable("chat", 1, BOTH)
 
 
+def test_a_table_that_there_once_was_is_gone_on_from() -> None:
+    assert transitions.put(None, "chat", BOTH, None, last_generation=7).generation == 8
+
+
 def test_a_put_keeps_what_only_a_flip_may_change() -> None:
     less = read_declared(declared({R1: revision("r1", "http://c")}))
     assert transitions.put(TABLE, "chat", less, "5") == replace(TABLE, generation=6, declared=less)

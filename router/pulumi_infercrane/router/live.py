@@ -128,7 +128,8 @@ class LiveRoutes:
         """Replace the declared part; see `transitions.put` for what is refused."""
         async with self._one_at_a_time:
             before = self.tables.get(service)
-            after = transitions.put(before, service, declared, expected_generation)
+            last = 0 if before is not None else await asyncio.to_thread(self._store.last_generation, service)
+            after = transitions.put(before, service, declared, expected_generation, last)
             self._refuse(after)
             await self._refuse_removing_busy(before, after)
             applied = await self._apply(before, after)

@@ -1,4 +1,8 @@
-"""Tables on disk: one file per service, `<service>.json`; the one before is `<service>.previous.json`."""
+"""Tables on disk: one file per service, `<service>.json`; the one before is `<service>.previous.json`.
+
+The last table of a service that was deleted is kept as `<service>.deleted.json`, for its generation: a table that is
+put under the same name later goes on above it, so that no precondition of before holds again.
+"""
 
 import fcntl
 import json
@@ -21,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 _SUFFIX = ".json"
 _PREVIOUS = ".previous.json"
+_DAMAGED = ".damaged.json"
+_DELETED = ".deleted.json"
 
 
 @contextmanager
@@ -93,14 +99,19 @@ class TableStore:
         """Forget a service. The predecessor goes first: half done, the table is still there."""
         try:
             self._path(service, _PREVIOUS).unlink(missing_ok=True)
-            self._path(service, _SUFFIX).unlink(missing_ok=True)
+            if self._path(service, _SUFFIX).exists():
+                self._path(service, _SUFFIX).replace(self._path(service, _DELETED))
             durable.sync(self._directory)
         except OSError as error:
             raise StateNotWritten(f"{self._path(service, _SUFFIX)}: {error.strerror}") from error
 
+    def last_generation(self, service: str) -> int:
+        """The highest generation a service that is not served may have had; 0 when there never was one."""
+        return max(_generation(self._path(service, suffix), service) for suffix in (_SUFFIX, _PREVIOUS, _DELETED))
+
     def _services(self) -> list[str]:
         names = {path.name for path in self._directory.glob(f"*{_SUFFIX}")}
-        return sorted({_service_of(name) for name in names if not name.endswith(".damaged.json")})
+        return sorted({_service_of(name) for name in names if not name.endswith((_DAMAGED, _DELETED))})
 
     def _current(self, service: str) -> RouteTable | None:
         try:
@@ -132,7 +143,7 @@ class TableStore:
     def _set_aside(self, service: str) -> None:
         current = self._path(service, _SUFFIX)
         if current.exists():
-            current.replace(self._path(service, ".damaged.json"))
+            current.replace(self._path(service, _DAMAGED))
 
     def _path(self, service: str, suffix: str) -> Path:
         return self._directory / f"{service}{suffix}"
@@ -140,6 +151,16 @@ class TableStore:
 
 def _service_of(name: str) -> str:
     return name.removesuffix(_PREVIOUS) if name.endswith(_PREVIOUS) else name.removesuffix(_SUFFIX)
+
+
+def _generation(path: Path, service: str) -> int:
+    """Of the table in a file. One that cannot be read had less than the milliseconds from 1970 to its writing."""
+    try:
+        return _read(path, service).generation
+    except FileNotFoundError:
+        return 0
+    except (RouterError, OSError):
+        return path.stat().st_mtime_ns // 1_000_000
 
 
 def _without_shared_aliases(table: RouteTable, others: Mapping[str, RouteTable]) -> RouteTable | None:

@@ -18,10 +18,16 @@ from pulumi_infercrane.router.errors import (
 from pulumi_infercrane.router.table import DRAINING, SERVING, WHOLE, Declared, RouteTable
 
 
-def put(table: RouteTable | None, service: str, declared: Declared, expected_generation: str | None) -> RouteTable:
+def put(
+    table: RouteTable | None,
+    service: str,
+    declared: Declared,
+    expected_generation: str | None,
+    last_generation: int = 0,
+) -> RouteTable:
     """The table after a PUT; the very same one when nothing changes.
 
-    `expected_generation` None means "only if there is no table yet".
+    `expected_generation` None means "only if there is no table yet"; `last_generation` is of the table there once was.
 
     Raises:
         GenerationMismatch: the precondition does not hold.
@@ -31,7 +37,7 @@ def put(table: RouteTable | None, service: str, declared: Declared, expected_gen
     if table is None:
         if expected_generation is not None:
             raise GenerationMismatch(f"service {service} has no table; create it with If-None-Match: *")
-        return RouteTable(service, 1, declared)
+        return RouteTable(service, last_generation + 1, declared)
     _same_generation(table, expected_generation)
     if table.active and table.active not in declared.revisions:
         raise RevisionInUse(f"revision {table.active} is active and may not be removed: flip to another one first")
