@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -223,6 +224,17 @@ async def test_keys_survive_a_restart(
     again = await start_router()
     assert (await ask(again, chat(True, bearer(secret)))).whole
     assert (await ask(again, chat())).error == "missing_api_key"
+
+
+async def test_losing_the_files_opens_nothing(
+    router: Running, start_router: StartRouter, secret: str, tmp_path: Path
+) -> None:
+    for path in (tmp_path / "keys").iterdir():
+        path.unlink()
+    again = await start_router()
+    assert (await ask(again, chat())).error == "missing_api_key"
+    assert (await ask(again, chat(True, bearer(secret)))).error == "invalid_api_key"
+    assert (await ask(again, chat(True, bearer(await again.key("anew"))))).whole
 
 
 async def test_refusals_are_counted_by_reason(router: Running, secret: str) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pulumi_infercrane.router import durable
 from pulumi_infercrane.router.errors import StateNotWritten
 from pulumi_infercrane.router.key_store import KeyStore
 from pulumi_infercrane.router.keys import Grant, Keyring, issue, revoke
@@ -67,6 +68,22 @@ def test_without_any_good_file_nobody_has_a_key(
 ) -> None:
     for name in ("keys.json", "keys.previous.json"):
         (tmp_path / "keys" / name).write_bytes(b"[]")
+    assert KeyStore(tmp_path).load() == {}
+    assert "every request is refused until keys are made anew" in caplog.text
+
+
+def test_the_folder_of_the_first_key_is_durable_before_the_key_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(durable, "sync", synced.append)
+    KeyStore(tmp_path).save(OLD.keys, shrinks=False)
+    assert synced == [tmp_path, tmp_path / "keys"]
+
+
+def test_without_any_file_nobody_has_a_key(store: KeyStore, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for path in (tmp_path / "keys").iterdir():
+        path.unlink()
     assert KeyStore(tmp_path).load() == {}
     assert "every request is refused until keys are made anew" in caplog.text
 

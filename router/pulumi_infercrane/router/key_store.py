@@ -27,8 +27,11 @@ class KeyStore:
         self._previous = self._folder / "keys.previous.json"
 
     def load(self) -> dict[str, Key] | None:
-        """The last good keys; None when none were ever saved. Without any good file nobody has a key."""
-        if not self._current.exists() and not self._previous.exists():
+        """The last good keys; None when none were ever saved. Without any good file nobody has a key.
+
+        The folder is there from the first key on: without its files they were lost.
+        """
+        if not self._folder.exists():
             return None
         for path in (self._current, self._previous):
             try:
@@ -50,11 +53,17 @@ class KeyStore:
         """
         content = rfc8785.dumps(keys_document(keys.values()))
         try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._make_folder()
             for _ in range(2 if shrinks else 1):
                 durable.replace(self._current, content, self._previous)
         except OSError as error:
             raise StateNotWritten(f"{self._current}: {error.strerror}; the keys before it stay valid") from error
+
+    def _make_folder(self) -> None:
+        """That it is there says that keys were made, so it has to survive a crash as they do."""
+        if not self._folder.exists():
+            self._folder.mkdir(mode=0o700)
+            durable.sync(self._folder.parent)
 
     def _recover(self, keys: Keys) -> None:
         """Keep the damaged file for whoever looks into it, and have two good ones again."""

@@ -27,7 +27,7 @@ class LiveKeys:
     """The keys of a running router.
 
     Requests need a key as soon as one was ever made, or when the router was started so: revoking the last key, or
-    losing the file, opens nothing.
+    losing the files with them, opens nothing. Who loses the whole folder too has the start to rely on.
     """
 
     def __init__(
