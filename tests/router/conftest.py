@@ -141,10 +141,12 @@ async def start_router(tmp_path: Path) -> AsyncIterator[StartRouter]:
         record: Any = None,
         require_keys: bool = False,
         access_log: str = "",
+        trusted_proxies: Any = None,
         **timers: float,
     ) -> Running:
         settings = Settings(ListenAddress("127.0.0.1", 0), tmp_path / "c", tmp_path, timers=replace(TIMERS, **timers))
         settings = replace(settings, record=record, require_keys=require_keys, access_log=access_log)
+        settings = replace(settings, trusted_proxies=trusted_proxies)
         if limits is not None:
             settings = replace(settings, limits=limits)
         loop = asyncio.get_running_loop()

@@ -47,6 +47,14 @@ async def test_ipv6(start_process: Start, upstream: Upstream) -> None:
     assert await forwarded(await Client.over("::1", process.port), upstream) == ("::1", "http")
 
 
+async def test_behind_a_proxy_that_was_declared(start_process: Start, upstream: Upstream) -> None:
+    process = start_process(options=("--trusted-proxies", "127.0.0.1")).wait_ready()
+    await put_and_flip(process.control, upstream)
+    async with await Client.connect(process.port) as client:
+        assert (await client.ask(chat(False, "X-Forwarded-For: 203.0.113.9"))).status == 200
+    assert upstream.calls[0].header("x-forwarded-for") == "203.0.113.9"
+
+
 async def test_ipv6_and_ipv4_by_one_address(start_process: Start, upstream: Upstream) -> None:
     process = start_process(listen="[::]:0", options=("--require-keys",)).wait_ready()
     await put_and_flip(process.control, upstream)

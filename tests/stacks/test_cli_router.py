@@ -87,3 +87,11 @@ def test_a_refused_key_is_explained(router: RouterProcess) -> None:
     assert refused.exit_code == 1
     assert "key.priorities[0]: 'urgent' does not match high|normal|low" in refused.output
     assert "no key ci" in run(router, "revoke", "ci").output
+
+
+@pytest.mark.parametrize(("proxies", "code"), [("10.0.0.0/8,::1", 0), ("0.0.0.0/0", 1), ("proxy.internal", 1)])
+def test_trusted_proxies_are_read_at_the_start(tmp_path: Path, proxies: str, code: int) -> None:
+    places = ["--control", str(tmp_path / "c"), "--state", str(tmp_path / "s")]
+    result = CliRunner().invoke(command, ["serve", "--check", *places, "--trusted-proxies", proxies])
+    assert result.exit_code == code, result.output
+    assert ("Error: --trusted-proxies" in result.output) is bool(code)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pulumi_infercrane.router.recording.policy import RecordingPolicy
     from pulumi_infercrane.router.telemetry.telemetry import Telemetry
     from pulumi_infercrane.router.tls import Certificate
+    from pulumi_infercrane.router.trusted_proxies import TrustedProxies
     from pulumi_infercrane.router.workers.crew import Crew
 
 
@@ -57,6 +58,8 @@ class Settings:
     """PEM files of the certificate chain and its key; None is clear text."""
     max_connections: int | None = None
     """Of clients; None takes `front.MOST_CONNECTIONS`, or what the open files allow."""
+    trusted_proxies: "TrustedProxies | None" = None
+    """Whose X-Forwarded-For is believed; None takes every client for what its connection says."""
     workers: int = 0
     """Processes that serve clients, kept by this one; 0 serves them here."""
     command: tuple[str, ...] = ()
@@ -105,7 +108,9 @@ def build_relay(settings: Settings, environment: Mapping[str, str]) -> Relay:
     """A data plane that serves nothing yet."""
     traffic = TrafficBook(monotonic)
     compiler = Compiler(UpstreamKeys(environment), traffic, settings.timers.pool_idle_s)
-    return Relay(compiler, traffic, settings.limits, settings.timers)
+    relay = Relay(compiler, traffic, settings.limits, settings.timers)
+    relay.proxies = settings.trusted_proxies
+    return relay
 
 
 def build(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pulumi_infercrane.router.recording.recorder import Recorder
     from pulumi_infercrane.router.telemetry.requests import Asked
     from pulumi_infercrane.router.telemetry.telemetry import Telemetry
+    from pulumi_infercrane.router.trusted_proxies import TrustedProxies
 
 _log = logging.getLogger(__name__)
 
@@ -93,6 +94,8 @@ class Relay:
         self.counters = Counters(traffic)
         self.scheme = b"http"
         """By which clients come."""
+        self.proxies: TrustedProxies | None = None
+        """Who may say on whose behalf it asks; None is nobody."""
         self.max_connections = sys.maxsize
         """Of clients; who comes when there are so many is told to come again."""
         self.ending = False
@@ -123,6 +126,8 @@ class Relay:
             raise RequestRefused(503, "draining", "the router is stopping")
         refuse_path(request.head)
         key = self._identify(request.head)
+        if self.proxies is not None:
+            peer = self.proxies.client_of(peer, request.head.headers)
         if request.head.path not in PROTOCOL_OF:
             return self._models(request, request_id, key)
         model, binding, spill, mirror = choose(request, request_id, self.routes)
@@ -179,7 +184,11 @@ class Relay:
 
     def asked(self, request_id: bytes, head: Head | None, peer: bytes) -> "Asked | None":
         """What is remembered of a request that no revision is bound to; None when nobody wants to know."""
-        return None if self.telemetry is None else self.telemetry.asked(request_id, head, peer)
+        if self.telemetry is None:
+            return None
+        if self.proxies is not None and head is not None:
+            peer = self.proxies.client_of(peer, head.headers)
+        return self.telemetry.asked(request_id, head, peer)
 
     def count_refused(self, refused: RequestRefused) -> None:
         """Book a request that no revision was bound to."""

@@ -18,6 +18,7 @@ from pulumi_infercrane.stacks.cli._router_window import window
 if TYPE_CHECKING:
     from pulumi_infercrane.router.control import LiveService
     from pulumi_infercrane.router.recording.policy import RecordingPolicy
+    from pulumi_infercrane.router.trusted_proxies import TrustedProxies
 
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -56,6 +57,7 @@ command.add_command(window)
 @click.option("--tls-cert", type=_FILE, help="Certificate chain (PEM); with it clients are served by TLS.")
 @click.option("--tls-key", type=_FILE, help="Private key of the certificate (PEM).")
 @click.option("--max-connections", type=click.IntRange(min=1), help="Open at a time; more get 503.  [default: 16384]")
+@click.option("--trusted-proxies", metavar="CIDR,…", help="Addresses whose X-Forwarded-For says who the client is.")
 @click.option("--status", help="Address where /livez, /readyz and /metrics answer, besides the control socket.")
 @click.option(
     "--workers", type=click.IntRange(min=0, max=256), default=0, help="Processes that serve; 0 is just this one."
@@ -73,6 +75,7 @@ def serve(
     tls_cert: Path | None,
     tls_key: Path | None,
     max_connections: int | None,
+    trusted_proxies: str | None,
     status: str | None,
     workers: int,
     check: bool,
@@ -107,6 +110,7 @@ def serve(
             trace_sample=trace_sample,
             tls=tls,
             max_connections=max_connections,
+            trusted_proxies=_proxies(trusted_proxies),
             status=read_listen_address(status, keyed=True) if status else None,
             workers=workers,
             command=(sys.executable, *sys.orig_argv[1:]),
@@ -125,6 +129,14 @@ def _tls(chain: Path | None, key: Path | None) -> tuple[Path, Path] | None:
     if chain is None or key is None:
         raise click.UsageError("--tls-cert and --tls-key go together")
     return chain, key
+
+
+def _proxies(text: str | None) -> "TrustedProxies | None":
+    if text is None:
+        return None
+    from pulumi_infercrane.router.trusted_proxies import read_trusted_proxies
+
+    return read_trusted_proxies(text)
 
 
 def _policy(path: Path | None) -> "RecordingPolicy | None":
