@@ -51,7 +51,14 @@ async def test_a_protocol_that_is_not_declared_does_not_exist(
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/batches", "/v1/files", "/v1/responses/resp_1", "/v1/responses/resp_1/cancel", "/v1/images/generations"],
+    [
+        "/v1/batches",
+        "/v1/chat/completions/batch",
+        "/v1/files",
+        "/v1/responses/resp_1",
+        "/v1/responses/resp_1/cancel",
+        "/v1/images/generations",
+    ],
 )
 async def test_batches_files_and_kept_answers_do_not_exist(
     router: Running, client: Client, upstream: Upstream, path: str
