@@ -1,6 +1,7 @@
 """Changing the served table under traffic: probes R (flip, drain, pins) and K (what a table may say)."""
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from pulumi_infercrane.router.errors import (
 )
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.store import TableStore
+from pulumi_infercrane.router.table import RouteTable
 from tests.router.client import Answer, Client, chat
 from tests.router.conftest import R1, R2, R3, Running, StartRouter, eventually, revision
 from tests.router.upstream import Call, Upstream, delta
@@ -381,3 +383,76 @@ async def test_C4_a_client_that_leaves_while_uploading_reaches_nobody(
     client.hang_up()
     await eventually(lambda: not router.parts.relay.clients)
     assert (upstream.connections, router.outcomes()) == (0, {})
+
+
+async def test_a_removed_revision_keeps_its_counts_until_its_requests_have_ended(
+    router: Running, upstream: Upstream, other: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pin that is dispatched while the table without its revision is being written."""
+    monkeypatch.setattr("pulumi_infercrane.router.traffic.KEPT_S", 0.1)
+    other.script = gate = Gate()
+    await two_revisions(router, upstream, other, pins=[R2])
+    book, store, saving = router.parts.relay.traffic, router.parts.live._store, asyncio.Event()
+    loop, save, may_end = asyncio.get_running_loop(), store.save, threading.Event()
+
+    def save_slowly(table: RouteTable) -> None:
+        loop.call_soon_threadsafe(saving.set)
+        may_end.wait(5)
+        save(table)
+
+    monkeypatch.setattr(store, "save", save_slowly)
+    putting = asyncio.create_task(router.put({R1: revision("r1", upstream.url)}))
+    await saving.wait()
+    asked = asyncio.create_task(ask(router, chat(True, f"X-InferCrane-Revision: {R2}")))
+    await eventually(lambda: book.loads()["chat", R2].inflight == 1)
+    may_end.set()
+    await putting
+    assert book.loads()["chat", R2].inflight == 1
+    gate.open.set()
+    assert (await asked).status == 200
+    removed = [one for one in book.all() if one.revision == R2]
+    assert [dict(one.outcomes) for one in removed] == [{Outcome.COMPLETE: 1}]
+    await eventually(lambda: ("chat", R2) not in book.loads())
+
+
+async def test_a_revision_that_is_put_again_goes_on_counting(
+    router: Running, upstream: Upstream, other: Upstream, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pulumi_infercrane.router.traffic.KEPT_S", 0.0)
+    upstream.script = gate = Gate()
+    await client.send(chat())
+    await eventually(lambda: router.traffic().inflight == 1)
+    book = router.parts.relay.traffic
+    counts = router.traffic()
+    book.forget("chat", R1)
+    await router.put({R1: revision("again", upstream.url)})
+    gate.open.set()
+    await client.answer()
+    book.drop_ended()
+    assert book.all() == (counts,)
+
+
+async def test_changes_of_a_table_are_counted_by_what_came_of_them(
+    router: Running, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied = router.parts.relay.traffic.applied
+    assert applied == {("chat", "applied"): 2}
+    await router.put({R1: revision("r1", upstream.url)})
+    with pytest.raises(RevisionUnknown):
+        await router.parts.live.flip("chat", Flip(R1, R2, "d"))
+    with pytest.raises(ServiceUnknown):
+        await router.parts.live.delete("invented")
+    monkeypatch.setattr(router.parts.live._store, "save", _refuse_to_save)
+    with pytest.raises(StateNotWritten):
+        await router.put({R1: revision("other", upstream.url)})
+    assert applied == {
+        ("chat", "applied"): 2,
+        ("chat", "unchanged"): 1,
+        ("chat", "refused"): 1,
+        ("", "refused"): 1,
+        ("chat", "failed"): 1,
+    }
+
+
+def _refuse_to_save(_table: RouteTable) -> None:
+    raise StateNotWritten("no room")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pulumi_infercrane.router.budgets import Budget, Charge
 from pulumi_infercrane.router.credentials import priority, refuse_scope
 from pulumi_infercrane.router.errors import RequestRefused
+from pulumi_infercrane.router.histograms import Histogram
 from pulumi_infercrane.router.keys import PRIORITIES, Key, KeyLimits
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
 from pulumi_infercrane.router.relay.dispatch import Bound
@@ -85,9 +86,8 @@ class ServiceQueue:
         self.service = service
         self.limits = ServiceLimits()
         self.inflight = 0
-        self.waited_seconds = 0.0
-        self.waited_count = 0
-        """Requests that have left the queue, in whatever way."""
+        self.waited = Histogram()
+        """Of requests that have left the queue, in whatever way."""
         self._book = book
         self._rebind = rebind
         self._waiting: tuple[dict[Ticket, None], ...] = tuple({} for _ in PRIORITIES)
@@ -122,8 +122,7 @@ class ServiceQueue:
         """Out of the queue, by whatever way; what it was charged stays with the caller."""
         del self._waiting[ticket.urgency][ticket]
         self._waiting_bytes -= len(ticket.bound.request.body)
-        self.waited_seconds += self._book.clock() - ticket.since
-        self.waited_count += 1
+        self.waited.add(self._book.clock() - ticket.since)
 
     def client_left(self) -> None:
         """Book a request whose client did not wait."""

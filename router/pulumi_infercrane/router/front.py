@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from pulumi_infercrane.router.loop_watch import watch_loop
 from pulumi_infercrane.router.relay.relay import Relay
 from pulumi_infercrane.router.sockets import BACKLOG
 
@@ -80,7 +81,7 @@ class Front:
 async def open_front(relay: Relay, data: socket.socket, certificate: "Certificate | None") -> Front:
     """Begin to take connections."""
     loop, timers = asyncio.get_running_loop(), relay.timers
-    tasks = [loop.create_task(relay.sweep_forever())]
+    tasks = [loop.create_task(relay.sweep_forever()), loop.create_task(watch_loop(relay.traffic.loop_stall))]
     create: Any = loop.create_unix_server if data.family == socket.AF_UNIX else loop.create_server
     secure = {}
     if certificate is not None:

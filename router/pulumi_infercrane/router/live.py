@@ -5,7 +5,8 @@ Until the assignment every request goes by the old tables, after the acknowledge
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from pulumi_infercrane.router.clock import utc_now
 from pulumi_infercrane.router.errors import (
     RevisionInUse,
     RevisionUnknown,
+    RouterError,
     ServiceInUse,
     ServiceUnknown,
     TableInvalid,
@@ -126,7 +128,7 @@ class LiveRoutes:
 
     async def put(self, service: str, declared: Declared, expected_generation: str | None) -> Applied:
         """Replace the declared part; see `transitions.put` for what is refused."""
-        async with self._one_at_a_time:
+        async with self._changing(service):
             before = self.tables.get(service)
             last = 0 if before is not None else await asyncio.to_thread(self._store.last_generation, service)
             after = transitions.put(before, service, declared, expected_generation, last)
@@ -138,19 +140,19 @@ class LiveRoutes:
 
     async def flip(self, service: str, flip: Flip) -> Applied:
         """Move the active revision; see `transitions.flip` for what is refused."""
-        async with self._one_at_a_time:
+        async with self._changing(service):
             before = self.table(service)
             return await self._apply(before, transitions.flip(before, flip, self._now()))
 
     async def weigh(self, service: str, weights: Weights) -> Applied:
         """Share the traffic with a candidate, or take that back; see `transitions.weigh` for what is refused."""
-        async with self._one_at_a_time:
+        async with self._changing(service):
             before = self.table(service)
             return await self._apply(before, transitions.weigh(before, weights, self._now()))
 
     async def drain(self, service: str, revision: str, deadline_s: float) -> Applied:
         """Send a revision no new requests, and cut what is still open after `deadline_s` seconds."""
-        async with self._one_at_a_time:
+        async with self._changing(service):
             before = self.table(service)
             deadline = self._now() + timedelta(seconds=deadline_s)
             after = transitions.drain(before, revision, deadline.strftime("%Y-%m-%dT%H:%M:%SZ"))
@@ -191,11 +193,12 @@ class LiveRoutes:
             ServiceUnknown: there is none.
             ServiceInUse: requests are in flight.
         """
-        async with self._one_at_a_time:
+        async with self._changing(service):
             table = self.table(service)
             if any((await self.inflight(table)).values()):
                 raise ServiceInUse(f"service {service} has requests in flight: drain its revisions first")
             await asyncio.to_thread(self._store.delete, service)
+            self._count(service, "applied")
             self._go_by({name: other for name, other in self.tables.items() if name != service})
             if self._crew is not None:
                 await self._crew.delete(service)
@@ -204,13 +207,30 @@ class LiveRoutes:
 
     async def _apply(self, before: RouteTable | None, after: RouteTable) -> Applied:
         if after is before:
+            self._count(after.service, "unchanged")
             return Applied(after, applied=False)
         await asyncio.to_thread(self._store.save, after)
         self._go_by({**self.tables, after.service: after})
+        self._count(after.service, "applied")
         if self._crew is not None:
             await self._crew.go_by(after, count=self.windows.kept.wants(after))
         self.windows.follow(self.tables)
         return Applied(after, applied=True)
+
+    @asynccontextmanager
+    async def _changing(self, service: str) -> AsyncIterator[None]:
+        """Alone until the end of the block; counts it when it changes nothing because of an error."""
+        async with self._one_at_a_time:
+            try:
+                yield
+            except Exception as error:
+                refused = isinstance(error, RouterError) and error.status < 500
+                self._count(service, "refused" if refused else "failed")
+                raise
+
+    def _count(self, service: str, result: str) -> None:
+        """Names of services that are not there are not kept."""
+        self._relay.traffic.applied[service if service in self.tables else "", result] += 1
 
     def _refuse(self, table: RouteTable) -> None:
         findings = self._relay.compiler.unusable(table)

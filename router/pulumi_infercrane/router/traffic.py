@@ -30,6 +30,10 @@ Loads = Mapping[tuple[str, str], Load]
 """By service and revision."""
 
 
+KEPT_S = 120.0
+"""A removed revision keeps its series for so long after its last request, so that its end is seen too."""
+
+
 class Traffic:
     """One revision of one service. Only `Exchange` enters and leaves."""
 
@@ -44,6 +48,8 @@ class Traffic:
         """(direction, source) → tokens."""
         self.ttft = Histogram()
         """Of streams, until their first content."""
+        self.gaps = Histogram()
+        """Between the events of streams that had begun; of those that were read together, the mean of each."""
         self.seconds = Histogram()
         """Of all requests, to the end of their answer."""
         self.cut = 0
@@ -99,13 +105,20 @@ class TrafficBook:
         """Requests chosen for the recording, by what became of them; empty when nothing is recorded."""
         self.told: Counter[str] = Counter()
         """Requests by what became of telling them to the access log and to traces; empty without."""
+        self.applied: Counter[tuple[str, str]] = Counter()
+        """(service, result) → changes of its table: `applied`, `unchanged`, `refused` or `failed`."""
+        self.loop_stall = Histogram()
+        """How much later than asked the event loop came to a timer."""
         self._traffic: dict[tuple[str, str], Traffic] = {}
         self._copies: dict[tuple[str, str], Traffic] = {}
+        self._leaving: dict[tuple[str, str], float] = {}
+        """Removed revisions whose requests had not ended, and when the last of them had, or was still open."""
         self.dropped_copies: Counter[tuple[str, str, str]] = Counter()
         """(service, revision, reason) → copies that were not made, or not read to their end."""
 
     def of(self, service: str, revision: str) -> Traffic:
         """The counters of a revision, new ones if there are none."""
+        self._leaving.pop((service, revision), None)
         return self._traffic.setdefault((service, revision), Traffic(service, revision))
 
     def of_copies(self, service: str, revision: str) -> Traffic:
@@ -113,7 +126,24 @@ class TrafficBook:
         return self._copies.setdefault((service, revision), Traffic(service, revision))
 
     def forget(self, service: str, revision: str) -> None:
-        """A removed revision ends its series."""
+        """A removed revision ends its series, once its requests have ended: one may have begun while it went."""
+        one = self._traffic.get((service, revision))
+        if one is not None and one.inflight:
+            self._leaving[service, revision] = self.clock()
+        else:
+            self._drop(service, revision)
+
+    def drop_ended(self) -> None:
+        """End the series of removed revisions whose requests have ended since. Called by the sweep."""
+        now = self.clock()
+        for key, ended_at in tuple(self._leaving.items()):
+            if self._traffic[key].inflight:
+                self._leaving[key] = now
+            elif now - ended_at > KEPT_S:
+                del self._leaving[key]
+                self._drop(*key)
+
+    def _drop(self, service: str, revision: str) -> None:
         self._traffic.pop((service, revision), None)
         self._copies.pop((service, revision), None)
         for key in [key for key in self.dropped_copies if key[:2] == (service, revision)]:

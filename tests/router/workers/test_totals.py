@@ -1,5 +1,9 @@
 """Prometheus texts of several processes as one."""
 
+from pulumi_infercrane.router.admission import ServiceQueue
+from pulumi_infercrane.router.metrics import render
+from pulumi_infercrane.router.routes import Routes
+from pulumi_infercrane.router.traffic import TrafficBook
 from pulumi_infercrane.router.workers import totals
 
 ONE = """# TYPE infercrane_router_requests_total counter
@@ -54,3 +58,36 @@ def test_a_removed_revision_ends_its_series() -> None:
     assert not left["infercrane_router_requests_total"].samples
     assert left["infercrane_router_route_generation"].samples
     assert totals.without(totals.read(ONE), "a b", "r2") == totals.read(ONE)
+
+
+def of_a_process(held_s: float, applied: int) -> totals.Families:
+    """What one process renders: it has one limited service, a connection, and has held its loop once."""
+    book, routes = TrafficBook(lambda: 0.0), Routes({}, {})
+    book.loop_stall.add(held_s)
+    book.of("chat", "r1").gaps.add_together(0.4, 4)
+    book.applied["chat", "applied"] += applied
+    queue = ServiceQueue("chat", book, lambda bound: bound)
+    queue.waited.add(0.3)
+    return totals.read(render(routes, book, [queue]))
+
+
+def test_histograms_and_open_files_are_added_and_changes_counted_where_they_are_decided() -> None:
+    supervisor, one, other = of_a_process(0.001, 3), of_a_process(0.2, 0), of_a_process(2.0, 0)
+    text = totals.written(totals.added([supervisor, one, other]))
+    for line in (
+        'loop_stall_seconds_bucket{le="0.005"} 1',
+        'loop_stall_seconds_bucket{le="0.25"} 2',
+        "loop_stall_seconds_count 3",
+        'queue_seconds_bucket{service="chat",le="0.5"} 3',
+        'event_gap_seconds_bucket{service="chat",revision="r1",le="0.1"} 12',
+        'route_apply_total{service="chat",result="applied"} 3',
+    ):
+        assert f"infercrane_router_{line}\n" in text
+    (files,) = one["infercrane_router_open_fds"].samples.values()
+    assert f"infercrane_router_open_fds {3 * int(files)}\n" in text
+
+
+def test_of_a_process_that_ended_no_open_file_stays() -> None:
+    ended = totals.counted(of_a_process(2.0, 0))
+    assert "infercrane_router_open_fds" not in ended
+    assert ended["infercrane_router_loop_stall_seconds"].samples["infercrane_router_loop_stall_seconds_count"] == 1

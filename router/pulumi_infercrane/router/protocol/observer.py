@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import orjson
 
+from pulumi_infercrane.router.histograms import Histogram
 from pulumi_infercrane.router.protocol.answers import Reading, Usage, read
 from pulumi_infercrane.router.protocol.sse import Event, EventReader
 
@@ -62,6 +63,7 @@ class Observer:
         "_error",
         "_events",
         "_finished",
+        "_gaps_from",
         "_lost",
         "_parsed_content",
         "_parsed_events",
@@ -94,6 +96,8 @@ class Observer:
         self._finished: dict[int, str] = {}
         self._error = False
         self._lost = False
+        self._gaps_from = (0.0, 0)
+        """When gaps were noted the last time, and the events until then."""
         self._prefix = b""
         self._suffix = b""
 
@@ -133,6 +137,16 @@ class Observer:
             else:
                 self._parse(piece)
                 prefix, suffix = self._prefix, self._suffix
+
+    def note_gaps(self, gaps: Histogram) -> None:
+        """Once for what was read together, not once per event: book the time since the last call, event by event."""
+        if self.first_content_at is None:
+            return
+        now, events = self._clock(), self._parsed_events + self._plain_events
+        before, seen = self._gaps_from
+        if events > seen > 0:
+            gaps.add_together(now - before, events - seen)
+        self._gaps_from = (now, events)
 
     def _parse(self, piece: bytes) -> None:
         if self.is_document:

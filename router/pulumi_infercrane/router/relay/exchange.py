@@ -160,6 +160,7 @@ class Exchange:
         if self._pieces:
             self._moved = True
             self._observer.feed(self._pieces)
+            self._observer.note_gaps(self._binding.traffic.gaps)
             self._pieces.clear()
 
     def pass_on_interim(self, reader: ResponseReader) -> None:

@@ -219,6 +219,7 @@ class Relay:
             self.prober.probe_due(binding, now)
         for traffic in self.traffic.all():
             traffic.cut_overdue(now)
+        self.traffic.drop_ended()
 
     def finish_up(self) -> None:
         """Answer nothing new; connections close after what they are answering."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import httptools
 
 from pulumi_infercrane.router.errors import AnswerInvalid
+from pulumi_infercrane.router.histograms import Histogram
 from pulumi_infercrane.router.protocol.response import ResponseReader
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport = cast("asyncio.Transport", transport)
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
+        self.pool.open += 1
 
     def data_received(self, data: bytes) -> None:
         reader, write = self._relaying, self._write
@@ -145,6 +147,7 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         exchange, reader = self._exchange, self._reader
         self._exchange = None
+        self.pool.open -= 1
         self.pool.forget(self)
         if exchange is not None and reader is not None:
             exchange.upstream_lost(clean=exc is None)
@@ -187,6 +190,10 @@ class Pool:
         self._idle: dict[UpstreamConnection, None] = {}  # ordered sets
         self._resting: dict[UpstreamConnection, None] = {}
         self._retired = False
+        self.open = 0
+        """Connections, idle and busy."""
+        self.dialled = Histogram()
+        """How long those took that were made."""
         self.tls = ssl.create_default_context() if address.tls else None
 
     def take(self) -> UpstreamConnection | None:
@@ -245,9 +252,10 @@ class Pool:
         Raises:
             OSError, TimeoutError: nothing was sent.
         """
-        loop = asyncio.get_running_loop()
+        loop, began = asyncio.get_running_loop(), self._clock()
         async with asyncio.timeout(timeout_s):
             _, connection = await loop.create_connection(
                 lambda: UpstreamConnection(self), self.address.host, self.address.port, ssl=self.tls
             )
+        self.dialled.add(self._clock() - began)
         return connection
