@@ -1,24 +1,19 @@
-"""The control protocol: HTTP/1.1 on a unix socket, small and strict. Never on the data listener."""
+"""The calls of the control protocol. Never on the data listener."""
 
 import asyncio
 import json
-import logging
 import re
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
-
-import orjson
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pulumi_infercrane.router.errors import RequestRefused, RouterError, TableInvalid
 from pulumi_infercrane.router.key_documents import read_grant, read_rotation
 from pulumi_infercrane.router.keys import Key
 from pulumi_infercrane.router.live import Applied, LiveRoutes
 from pulumi_infercrane.router.live_keys import LiveKeys
-from pulumi_infercrane.router.metrics import render
-from pulumi_infercrane.router.protocol.request import Head, Limits, Request, RequestReader
-from pulumi_infercrane.router.protocol.response import own_answer
+from pulumi_infercrane.router.metrics import in_slices, pieces
+from pulumi_infercrane.router.protocol.request import Head, Limits, Request
 from pulumi_infercrane.router.readiness import why_not_ready
 from pulumi_infercrane.router.schema import read_declared, read_drain, read_flip, read_service_name, read_weights
 from pulumi_infercrane.router.traffic import TrafficBook
@@ -27,9 +22,6 @@ from pulumi_infercrane.router.transitions import carried
 if TYPE_CHECKING:
     from pulumi_infercrane.router.workers.crew import Crew
 
-_log = logging.getLogger(__name__)
-
-LIMITS = Limits(body=1024 * 1024)
 _ETAG = re.compile(rb'"([0-9]{1,16})"')
 
 
@@ -47,11 +39,14 @@ Handler = Callable[[Request, re.Match[str]], Awaitable[Answer]]
 class Api:
     """The calls of the control protocol."""
 
+    limits = Limits(body=1024 * 1024)
+
     def __init__(self, live: LiveRoutes, keys: LiveKeys, traffic: TrafficBook, crew: "Crew | None" = None) -> None:
         self._crew = crew
         self._live = live
         self._keys = keys
         self._traffic = traffic
+        self._rendering = asyncio.Lock()
         service, key = r"/v1/services/(?P<service>[^/]+)", r"/v1/keys/(?P<key>[^/]+)"
         self._calls: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
             ("GET", re.compile("/livez"), self._livez),
@@ -80,9 +75,9 @@ class Api:
         try:
             return await self._dispatch(request)
         except TableInvalid as error:
-            return _error(error, findings=list(error.findings))
+            return error_answer(error, findings=list(error.findings))
         except RouterError as error:
-            return _error(error)
+            return error_answer(error)
 
     async def _dispatch(self, request: Request) -> Answer:
         method, path = request.head.method.decode(), request.head.path.decode("latin-1")
@@ -106,8 +101,9 @@ class Api:
         return Answer(503 if reasons else 200, {"ready": not reasons, "reasons": reasons})
 
     async def _metrics(self, _request: Request, _match: re.Match[str]) -> Answer:
-        own = render(self._live.routes, self._traffic, self._live.queues)
-        return Answer(200, own if self._crew is None else await self._crew.metrics(own))
+        async with self._rendering:  # however many ask, the loop is held for one of them
+            own = await in_slices(pieces(self._live.routes, self._traffic, self._live.queues))
+            return Answer(200, own if self._crew is None else await self._crew.metrics(own))
 
     async def _services(self, _request: Request, _match: re.Match[str]) -> Answer:
         services = {
@@ -181,15 +177,10 @@ class Api:
         return Answer(200, {"revoked": match["key"]})
 
 
-class Answering(Protocol):
-    """What answers the calls of a connection."""
-
-    async def answer(self, request: Request) -> Answer:
-        """Whatever was asked."""
-
-
 class Status:
     """The calls that change nothing and tell nothing of clients: for probes and Prometheus."""
+
+    limits = Limits(body=0)
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -197,75 +188,8 @@ class Status:
     async def answer(self, request: Request) -> Answer:
         """Run one of these calls."""
         if request.head.path not in (b"/livez", b"/readyz", b"/metrics"):
-            return _error(RequestRefused(404, "no_such_call", "there are /livez, /readyz and /metrics here"))
+            return error_answer(RequestRefused(404, "no_such_call", "there are /livez, /readyz and /metrics here"))
         return await self._api.answer(request)
-
-
-class ControlConnection(asyncio.Protocol):
-    """One client of the control socket; its calls run one after the other."""
-
-    transport: asyncio.Transport
-
-    def __init__(self, api: Answering, open_ones: "set[ControlConnection] | None" = None) -> None:
-        self._api = api
-        self._open_ones = open_ones if open_ones is not None else set()
-        self._reader = RequestReader(LIMITS, lambda _head: None, self._on_request, lambda: None)
-        self._waiting: deque[Request] = deque()
-        self._running: asyncio.Task[None] | None = None
-        self._deaf = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        self._open_ones.add(self)
-
-    def data_received(self, data: bytes) -> None:
-        if self._deaf:
-            return
-        try:
-            self._reader.feed(data)
-        except RequestRefused as refused:
-            self._deaf = True  # what still arrives must not make the kernel drop the answer
-            self._send(_error(refused))
-            self.transport.write_eof()
-
-    def finish_up(self) -> None:
-        """Close unless a call runs."""
-        if self._running is None:
-            self.transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """A call that runs is finished: the client will ask what became of it."""
-        self._open_ones.discard(self)
-        self._waiting.clear()
-        self._reader.close()
-
-    def _on_request(self, request: Request) -> None:
-        self._waiting.append(request)
-        if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._run())
-
-    async def _run(self) -> None:
-        while self._waiting:
-            request = self._waiting.popleft()
-            try:
-                answer = await self._api.answer(request)
-            except Exception:  # noqa: BLE001 - logged; the caller gets an answer
-                _log.exception("control call failed")
-                answer = _error(RouterError("internal error; see the router's log"))
-            self._send(answer)
-            if not request.keep_alive:
-                self.transport.close()
-                break
-        self._running = None
-
-    def _send(self, answer: Answer) -> None:
-        if self.transport.is_closing():
-            return
-        text = isinstance(answer.document, str)
-        body = answer.document.encode() if isinstance(answer.document, str) else orjson.dumps(answer.document)
-        etag = b"" if answer.generation is None else b'ETag: "%d"\r\n' % answer.generation
-        kind = b"text/plain; version=0.0.4" if text else b"application/json"
-        self.transport.write(own_answer(answer.status, body, etag, media=kind))
 
 
 def _applied(result: Applied) -> Answer:
@@ -290,7 +214,8 @@ def _shown(key: Key) -> dict[str, Any]:
     return {**key.document(), "secrets": secrets}
 
 
-def _error(error: RouterError, **more: Any) -> Answer:
+def error_answer(error: RouterError, **more: Any) -> Answer:
+    """The document every error is told by."""
     return Answer(error.status, {"error": {"code": error.code, "message": str(error), **more}})
 
 

@@ -12,7 +12,8 @@ import uvloop
 
 from pulumi_infercrane.router import sockets
 from pulumi_infercrane.router.addresses import Listening
-from pulumi_infercrane.router.admin import Api, ControlConnection, Status
+from pulumi_infercrane.router.admin import Api, Status
+from pulumi_infercrane.router.admin_connections import Connections
 from pulumi_infercrane.router.front import Signals, most_connections, open_admin, open_front
 from pulumi_infercrane.router.key_store import KeyStore
 from pulumi_infercrane.router.live import LiveRoutes
@@ -174,9 +175,9 @@ async def _serve(settings: Settings, found: Sockets, environment: Mapping[str, s
     if certificate is not None:
         loop.add_signal_handler(signal.SIGHUP, certificate.reload)
     front = await open_front(router.relay, found.data[0], certificate)
-    admin = [await open_admin(found.control, lambda: ControlConnection(router.api))]
+    admin = [await open_admin(found.control, Connections(router.api).new)]
     if found.status is not None:
-        admin.append(await open_admin(found.status, lambda: ControlConnection(Status(router.api))))
+        admin.append(await open_admin(found.status, Connections(Status(router.api)).new))
     on_ready(address)
     notify(environment, "READY=1")
     keeping = loop.create_task(router.live.windows.keep())

@@ -18,7 +18,8 @@ from pathlib import Path
 import uvloop
 
 from pulumi_infercrane.router import sockets
-from pulumi_infercrane.router.admin import Api, ControlConnection, Status
+from pulumi_infercrane.router.admin import Status
+from pulumi_infercrane.router.admin_connections import Connections
 from pulumi_infercrane.router.errors import WorkerFailed
 from pulumi_infercrane.router.front import Signals, open_admin
 from pulumi_infercrane.router.key_documents import keys_document
@@ -84,7 +85,6 @@ class _Supervisor:
         self._on_ready = on_ready
         own = {name: value for name, value in environment.items() if name not in _NOT_FOR_WORKERS}
         self._crew = Crew(settings.workers, settings.command, own)
-        self._connections: set[ControlConnection] = set()
         self._replace_now = asyncio.Event()
         self._admin: list[asyncio.Server] = []
         self._watching: list[asyncio.Task[None]] = []
@@ -96,9 +96,10 @@ class _Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _REPLACING)
         address = sockets.address_of(held.sockets.data[0])
         self._router = router = build(self._settings, self._environment, address, crew, handed_over=before is not None)
+        self._control, self._status = Connections(router.api), Connections(Status(router.api))
         try:
             await self._start(router, before)
-            await self._open_control(router.api)
+            await self._open_control()
             self._on_ready(address)
             notify(self._environment, "READY=1")
             self._watch()
@@ -143,11 +144,11 @@ class _Supervisor:
         end = socket.socket(fileno=left.channel)
         return await self._crew.adopt(left.pid, end, counts=left.pid in before.counting)
 
-    async def _open_control(self, api: Api) -> None:
-        held, opened = self._held.sockets, self._connections
-        self._admin = [await open_admin(held.control, lambda: ControlConnection(api, opened))]
+    async def _open_control(self) -> None:
+        held = self._held.sockets
+        self._admin = [await open_admin(held.control, self._control.new)]
         if held.status is not None:
-            self._admin.append(await open_admin(held.status, lambda: ControlConnection(Status(api), opened)))
+            self._admin.append(await open_admin(held.status, self._status.new))
 
     def _close_control(self) -> None:
         for server in self._admin:
@@ -170,7 +171,7 @@ class _Supervisor:
             self._watch()
         else:
             _log.error("not replaced: a call of the control protocol has not ended in %g s", CALLS_S)
-        await self._open_control(self._router.api)
+        await self._open_control()
 
     async def _become_the_new_program(self) -> None:
         """Returns only when that is not possible."""
@@ -209,9 +210,10 @@ class _Supervisor:
     async def _calls_ended(self) -> bool:
         """Whether all connections of the control socket are closed, each after the call that runs."""
         for _ in range(int(CALLS_S / 0.01)):
-            for connection in tuple(self._connections):
+            still_open = (*self._control.open, *self._status.open)
+            for connection in still_open:
                 connection.finish_up()
-            if not self._connections:
+            if not still_open:
                 return True
             await asyncio.sleep(0.01)
         return False

@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from pulumi_infercrane.router.front import Front, most_connections, open_front
 from pulumi_infercrane.router.key_documents import read_keys
 from pulumi_infercrane.router.live import go_by, replicas_of
 from pulumi_infercrane.router.live_keys import take
-from pulumi_infercrane.router.metrics import render
+from pulumi_infercrane.router.metrics import in_slices, pieces
 from pulumi_infercrane.router.relay.relay import Relay
 from pulumi_infercrane.router.schema import read_table
 from pulumi_infercrane.router.server import Settings, build_relay, certificate_of, tell
@@ -91,7 +91,6 @@ class Worker:
             "keys": self._keys,
             "loads": lambda _message: self._loads(),
             "replicas": self._replicas,
-            "metrics": lambda _message: self.metrics(),
             "count": self._count,
             "nothing": lambda _message: None,
             "retire": lambda _message: self._retire(),
@@ -112,6 +111,9 @@ class Worker:
 
     def do(self, message: Message) -> None:
         """Do what the supervisor says, and say so. What cannot be followed ends the dispatching."""
+        if message["do"] == "metrics":
+            self._telling = asyncio.get_running_loop().create_task(self._tell_metrics(message["id"]))
+            return
         try:
             answer = self._doing[message["do"]](message)
         except Exception:  # noqa: BLE001 - logged; whatever it was, the old table is not gone by any more
@@ -132,9 +134,15 @@ class Worker:
         self._leave()
 
     def metrics(self) -> Message:
-        """Everything counted."""
+        """Everything counted, at once: when no client waits any more."""
+        return {"metrics": "".join(self._pieces())}
+
+    async def _tell_metrics(self, number: int) -> None:
+        self._channel.send({"metrics": await in_slices(self._pieces()), "id": number})
+
+    def _pieces(self) -> Iterator[str]:
         relay = self._relay
-        return {"metrics": render(relay.routes, relay.traffic, tuple(relay.admission.queues.values()))}
+        return pieces(relay.routes, relay.traffic, tuple(relay.admission.queues.values()))
 
     def counted(self) -> Message:
         """What was counted for traffic windows since the last time."""
