@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import command_line, guard
+from benchmarks import command_line, guard, metrics
 from benchmarks.router import goals, rounds
 from benchmarks.router.plan import Plan
 from benchmarks.rows import publish
@@ -13,4 +13,5 @@ from benchmarks.rows import publish
 if __name__ == "__main__":
     guard.main()
     command_line.main()
+    metrics.main()
     publish("router", goals.rows(rounds.run(Plan(peers=("nginx",)))))

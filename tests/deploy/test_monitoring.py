@@ -35,7 +35,7 @@ def dashboard_expressions() -> Iterator[str]:
 
 @pytest.mark.proxies
 def test_the_alerts_go_off_when_they_should() -> None:
-    assert "SUCCESS: 7 rules" in promtool("check", "rules", ALERTS.name, folder=ALERTS.parent)
+    assert "SUCCESS: 9 rules" in promtool("check", "rules", ALERTS.name, folder=ALERTS.parent)
     assert "SUCCESS" in promtool("test", "rules", "alerts_test.yml", folder=ALERTS.parent)
 
 

@@ -10,8 +10,11 @@ import pytest
 
 from docs.generate import routing_page
 from pulumi_infercrane.router.calls import Flip
+from pulumi_infercrane.router.metrics import PREFIX, render
+from pulumi_infercrane.router.routes import Routes
 from pulumi_infercrane.router.schema import read_declared
 from pulumi_infercrane.router.table import Health, Mirror
+from pulumi_infercrane.router.traffic import TrafficBook
 from tests.router.conftest import R1, R2, RouterProcess
 
 PAGE = Path(__file__).parents[2] / "docs" / "routing.md"
@@ -58,3 +61,12 @@ def test_every_metric_shown_is_one_there_is() -> None:
     names = re.findall(r"`((?:route|spilled|mirror|replica|not_renamed)\w*)`", section)
     assert len(names) == 11
     assert all(f'"{name}"' in source for name in names)
+
+
+def test_every_metric_there_is_is_shown() -> None:
+    text = render(Routes({}, {}), TrafficBook(lambda: 0.0))
+    pages = PAGE.read_text() + (PAGE.parent / "monitoring.md").read_text()
+    rows = " ".join(line.split(" | ")[0] for line in pages.splitlines() if line.startswith("| `"))
+    names = re.findall(rf"# TYPE {PREFIX}(\w+)", text)
+    assert len(names) > 30
+    assert [name for name in names if f"`{name}`" not in rows] == []

@@ -63,8 +63,9 @@ class Observer:
         "_error",
         "_events",
         "_finished",
-        "_gaps_from",
         "_lost",
+        "_noted_at",
+        "_noted_events",
         "_parsed_content",
         "_parsed_events",
         "_plain_events",
@@ -96,8 +97,9 @@ class Observer:
         self._finished: dict[int, str] = {}
         self._error = False
         self._lost = False
-        self._gaps_from = (0.0, 0)
-        """When gaps were noted the last time, and the events until then."""
+        self._noted_at = 0.0
+        """When gaps were noted the last time."""
+        self._noted_events = 0
         self._prefix = b""
         self._suffix = b""
 
@@ -142,11 +144,10 @@ class Observer:
         """Once for what was read together, not once per event: book the time since the last call, event by event."""
         if self.first_content_at is None:
             return
-        now, events = self._clock(), self._parsed_events + self._plain_events
-        before, seen = self._gaps_from
+        now, events, seen = self._clock(), self._parsed_events + self._plain_events, self._noted_events
         if events > seen > 0:
-            gaps.add_together(now - before, events - seen)
-        self._gaps_from = (now, events)
+            gaps.add_together(now - self._noted_at, events - seen)
+        self._noted_at, self._noted_events = now, events
 
     def _parse(self, piece: bytes) -> None:
         if self.is_document:

@@ -1,6 +1,7 @@
 """Messages between the supervisor and one worker: JSON lines on a socket pair.
 
-The supervisor asks, the worker answers in order; its first line is a greeting, its last one a report nobody asked for.
+The supervisor asks, the worker answers in order, except that its metrics may take a while; its first line is a
+greeting, its last one a report nobody asked for.
 """
 
 import asyncio
