@@ -79,7 +79,7 @@ def _families(routes: Routes, book: TrafficBook, queues: Iterable[ServiceQueue])
         ("route_apply_total", "counter", _applied(book)),
         ("route_weight", "gauge", _weights(tables)),
         ("spilled_total", "counter", _spilled(traffic)),
-        ("not_renamed_total", "counter", [(_labels(t), t.not_renamed) for t in traffic]),
+        ("not_renamed_total", "counter", ((_of(t), t.not_renamed) for t in traffic)),
         ("mirrored_total", "counter", _outcomes(book.copies())),
         ("mirror_dropped_total", "counter", _dropped(book)),
         ("replica_ready", "gauge", _replicas(routes, lambda state: state.ready)),
