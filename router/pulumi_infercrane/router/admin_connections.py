@@ -184,7 +184,8 @@ class ControlConnection(asyncio.Protocol):
         body = answer.document.encode() if isinstance(answer.document, str) else orjson.dumps(answer.document)
         etag = b"" if answer.generation is None else b'ETag: "%d"\r\n' % answer.generation
         kind = b"text/plain; version=0.0.4" if text else b"application/json"
-        self.transport.write(own_answer(answer.status, body, etag, media=kind))
+        self.transport.write(own_answer(answer.status, body, etag, media=kind, head_only=True))
+        self.transport.write(body)  # apart: a copy of some megabytes takes milliseconds
         while not self._writable.is_set():
             left = self.transport.get_write_buffer_size()
             with suppress(TimeoutError):

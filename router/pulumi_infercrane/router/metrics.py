@@ -36,13 +36,14 @@ async def in_slices(text: Iterable[str]) -> str:
 
     Samples may be of different moments; a histogram is of one.
     """
-    done, until = [], monotonic() + SLICE_S
+    slices, done, until = [], [], monotonic() + SLICE_S
     for piece in text:
         done.append(piece)
         if monotonic() > until:
+            slices.append("".join(done))
             await asyncio.sleep(SLICE_S)
-            until = monotonic() + SLICE_S
-    return "".join(done)
+            done, until = [], monotonic() + SLICE_S
+    return "".join([*slices, *done])
 
 
 def pieces(routes: Routes, book: TrafficBook, queues: Iterable[ServiceQueue] = ()) -> Iterator[str]:
@@ -88,8 +89,8 @@ def _families(routes: Routes, book: TrafficBook, queues: Iterable[ServiceQueue])
         ("replica_failed_total", "counter", _replicas(routes, lambda state: state.failed)),
         ("replica_ejections_total", "counter", _replicas(routes, lambda state: state.ejections)),
         ("replica_failed_probes", "gauge", _replicas(routes, lambda state: state.failed_probes)),
-        ("upstream_connections", "gauge", ((_address(pool), pool.open) for pool in _pools(routes))),
-        ("upstream_connect_seconds", "histogram", ((_address(pool), pool.dialled) for pool in _pools(routes))),
+        ("upstream_connections", "gauge", _pools(routes, lambda pool: pool.open)),
+        ("upstream_connect_seconds", "histogram", _pools(routes, lambda pool: pool.dialled)),
         ("loop_stall_seconds", "histogram", [("", book.loop_stall)]),
         ("open_fds", "gauge", [("", count) for count in _open_files()]),
     )
@@ -141,16 +142,13 @@ def _endpoints(routes: Routes) -> Iterator[tuple[str, str, Binding, Endpoint]]:
                 yield service, revision, binding, endpoint
 
 
-def _pools(routes: Routes) -> list[Pool]:
-    """Of all addresses; services and revisions may share one."""
+def _pools(routes: Routes, value: Callable[[Pool], float | Histogram]) -> Iterator[Sample]:
+    """By address, which services and revisions may share."""
     pools = {endpoint.pool for *_, endpoint in _endpoints(routes)}
-    return sorted(pools, key=lambda pool: pool.address)
-
-
-def _address(pool: Pool) -> str:
-    host, port, tls = pool.address
-    shown = f"[{host}]" if ":" in host else host
-    return _labels(address=f"{'https' if tls else 'http'}://{shown}:{port}")
+    for pool in sorted(pools, key=lambda pool: pool.address):
+        host, port, tls = pool.address
+        shown = f"[{host}]" if ":" in host else host
+        yield _labels(address=f"{'https' if tls else 'http'}://{shown}:{port}"), value(pool)
 
 
 def _open_files() -> Iterator[int]:
