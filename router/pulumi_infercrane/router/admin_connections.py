@@ -17,7 +17,8 @@ from pulumi_infercrane.router.errors import RequestRefused, RouterError
 from pulumi_infercrane.router.protocol.request import Limits, Phase, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import own_answer
 
-MOST_CONNECTIONS = 64
+MOST_CONNECTIONS = 32
+"""Of one listener: each may hold a text of some megabytes that its client does not take."""
 MOST_WAITING = 16
 """Requests of one connection behind the one that is answered."""
 
@@ -68,7 +69,8 @@ class Connections:
 
     def asked(self, connection: "ControlConnection") -> None:
         """It is the last one to go."""
-        if self.open.pop(connection, self) is None:
+        if connection in self.open:
+            del self.open[connection]
             self.open[connection] = None
 
 
