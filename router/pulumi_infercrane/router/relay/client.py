@@ -19,8 +19,11 @@ from pulumi_infercrane.router.relay.upstream import HIGH_WATER, LOW_WATER
 if TYPE_CHECKING:
     from pulumi_infercrane.router.relay.relay import Relay
 
-MAX_BACKLOG = 64 * 1024
+MAX_HELD = 64 * 1024
 """Bytes of further requests taken while one is being answered."""
+
+MAX_WAITING = 1024
+"""Requests that may come at once on a connection and wait for their turn."""
 
 MAX_TURNED_AWAY = 1024
 """Connections beyond the most there may be that are given an answer; the rest is closed without one."""
@@ -33,10 +36,10 @@ class ClientConnection(asyncio.Protocol):
     """Reading from the client is never paused: paused, its departure would not be seen."""
 
     __slots__ = (
-        "_backlog",
         "_copy",
         "_deaf",
         "_exchange",
+        "_held",
         "_peer",
         "_phase",
         "_phase_since",
@@ -60,7 +63,8 @@ class ClientConnection(asyncio.Protocol):
         self._exchange: Exchange | Ticket | None = None
         self._copy: Copy | None = None
         """Of the request being answered; ends with it when the client leaves."""
-        self._backlog = 0
+        self._held = bytearray()
+        """What came while others were answered. Unread until its turn: its bytes are all it costs, and are counted."""
         self._deaf = False
         """Nothing more is read from this client; the connection is about to end."""
         self._served = False
@@ -84,17 +88,16 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
-        if self._exchange is not None or self._waiting:
-            self._backlog += len(data)
-            if self._backlog > MAX_BACKLOG:
-                self._hang_up()
-                return
+        if self._exchange is not None or self._waiting or self._held:
+            self._hold(data)
+            return
         try:
             self._reader.feed(data)
         except RequestRefused as refused:
             self._deaf = True
             self._waiting.append(refused)
-        self._advance()
+        if self._waiting:
+            self._advance()
 
     def eof_received(self) -> None:
         """A client that stops sending counts as gone, so that its generation stops."""
@@ -103,6 +106,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._deaf = True
         self._waiting.clear()
+        self._held.clear()
         self._relay.clients.discard(self)
         self._reader.close()
         exchange, self._exchange = self._exchange, None
@@ -127,12 +131,11 @@ class ClientConnection(asyncio.Protocol):
 
     def answer_done(self, *, close: bool) -> None:
         self._exchange = self._copy = None
-        self._backlog = 0
         self._phase, self._phase_since = self._reader.phase, self._relay.clock()
         if close:
             self._close()
-        elif self._waiting:
-            self._advance()
+        elif self._waiting or self._held:
+            asyncio.get_running_loop().call_soon(self._advance)  # others have their turn too, and nothing recurs
 
     def answer_error(self, status: int, code: str, message: str, headers: bytes) -> None:
         if status == 503:
@@ -170,7 +173,7 @@ class ClientConnection(asyncio.Protocol):
 
     def leave_if_idle(self, since: float) -> None:
         """Close when nothing was asked for after that moment."""
-        busy = self._exchange is not None or self._waiting or self._reader.phase is not Phase.IDLE
+        busy = self._exchange is not None or self._waiting or self._held or self._reader.phase is not Phase.IDLE
         if not busy and self._phase_since <= since:
             self._close()
 
@@ -186,18 +189,31 @@ class ClientConnection(asyncio.Protocol):
         if self._exchange is None and not self._waiting:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
+    def _hold(self, data: bytes) -> None:
+        self._held += data
+        if len(self._held) > MAX_HELD:
+            self._hang_up()
+
     def _advance(self) -> None:
-        """Serve what waits, one by one: errors take their place in the order too."""
-        while self._waiting and self._exchange is None and self.stalled_since is None:
-            if self.transport.is_closing():
-                return
-            item = self._waiting.pop(0)
-            if isinstance(item, RequestRefused):
-                request_id = self._relay.request_id(item.head)
-                item.asked = self._relay.asked(request_id, item.head, self._peer)
-                self._refuse(item, request_id, close=True)
-                return
+        """Serve what is next, or read on; errors take their place in the order too."""
+        if self._exchange is not None or self.stalled_since is not None or self.transport.is_closing():
+            return
+        if len(self._waiting) > MAX_WAITING:
+            self._hang_up()
+        elif self._waiting:
+            self._take(self._waiting.pop(0))
+        elif self._held:
+            data = bytes(self._held)
+            self._held.clear()
+            self.data_received(data)
+
+    def _take(self, item: Request | RequestRefused) -> None:
+        if isinstance(item, Request):
             self._serve(item)
+            return
+        request_id = self._relay.request_id(item.head)
+        item.asked = self._relay.asked(request_id, item.head, self._peer)
+        self._refuse(item, request_id, close=True)
 
     def _serve(self, request: Request) -> None:
         relay = self._relay
@@ -239,8 +255,6 @@ class ClientConnection(asyncio.Protocol):
             self._relay.count_refused(refused)
             return
         self._refuse(refused, bound.request_id, close=self.closing)
-        if not self.closing:
-            self.answer_done(close=False)
 
     def _refuse(self, refused: RequestRefused, request_id: bytes, *, close: bool, head_only: bool = False) -> None:
         self._relay.count_refused(refused)
@@ -254,6 +268,8 @@ class ClientConnection(asyncio.Protocol):
         self.write(_error_answer(refused.status, refused.code, str(refused), headers, close, head_only))
         if close:
             self._linger()
+        else:
+            self.answer_done(close=False)
 
     def _close(self) -> None:
         """End the connection when everything written has gone out."""
