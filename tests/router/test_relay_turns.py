@@ -2,7 +2,9 @@
 
 import asyncio
 
-from tests.router.client import Client, chat
+import pytest
+
+from tests.router.client import Client, chat, request
 from tests.router.conftest import Running, StartRouter, eventually
 from tests.router.upstream import ANSWER, Call, Upstream, whole
 
@@ -67,3 +69,47 @@ async def test_errors_keep_a_connection_open_as_answers_do(start_router: StartRo
         for _ in range(8):
             assert (await client.ask(chat(False, model="nobody"))).status == 404
             await asyncio.sleep(0.05)
+
+
+BODY = b'{"model":"chat"}'
+
+
+def expecting(body: bytes) -> bytes:
+    """The head of a request whose body comes when it is asked for."""
+    return request(body, "Expect: 100-continue").removesuffix(body)
+
+
+@pytest.fixture
+def held(upstream: Upstream) -> asyncio.Event:
+    """Set, the model server answers."""
+    go_on = asyncio.Event()
+
+    async def when_told(call: Call) -> None:
+        await go_on.wait()
+        await call.send(whole(ANSWER))
+
+    upstream.script = when_told
+    return go_on
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["with the request before it", "while that is answered"])
+async def test_a_client_is_told_to_continue_when_it_is_its_turn(
+    client: Client, upstream: Upstream, held: asyncio.Event, at_once: bool
+) -> None:
+    for data in [chat(False) + expecting(BODY)] if at_once else [chat(False), expecting(BODY)]:
+        await client.send(data)
+        await upstream.call()
+    held.set()
+    assert (await client.answer()).status == 200
+    assert (await client.head()).status == 100
+    assert (await client.ask(BODY)).status == 200
+
+
+async def test_a_client_that_has_not_waited_is_not_told(
+    client: Client, upstream: Upstream, held: asyncio.Event
+) -> None:
+    await client.send(chat(False) + expecting(BODY) + BODY[:4])
+    await upstream.call()
+    await client.send(BODY[4:])
+    held.set()
+    assert [(await client.answer()).status for _ in range(2)] == [200, 200]

@@ -125,6 +125,11 @@ class RequestReader:
             if self._fed_into_head > self._limits.head + self._limits.request_line:
                 raise _head_too_large()
 
+    @property
+    def awaits_continue(self) -> bool:
+        """Whether the client has asked for `100 Continue` and sent nothing of the body yet."""
+        return self._head is not None and not self._body_size and b"expect" in self._head.headers.first
+
     def close(self) -> None:
         """Let go of the parser, which refers back to this reader."""
         del self._parser

@@ -29,6 +29,7 @@ MAX_TURNED_AWAY = 1024
 """Connections beyond the most there may be that are given an answer; the rest is closed without one."""
 
 RETRY_SOON = b"Retry-After: 1\r\n"
+_IDLE = Phase.IDLE
 _KINDS = {403: "permission_error", 429: "rate_limit_error", 502: "upstream_error", 504: "upstream_error"}
 
 
@@ -136,6 +137,8 @@ class ClientConnection(asyncio.Protocol):
             self._close()
         elif self._waiting or self._held:
             asyncio.get_running_loop().call_soon(self._advance)  # others have their turn too, and nothing recurs
+        elif self._phase is not _IDLE and self._reader.awaits_continue:
+            self._continue()
 
     def answer_error(self, status: int, code: str, message: str, headers: bytes) -> None:
         if status == 503:
@@ -187,7 +190,10 @@ class ClientConnection(asyncio.Protocol):
 
     def _on_continue(self) -> None:
         if self._exchange is None and not self._waiting:
-            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._continue()
+
+    def _continue(self) -> None:
+        self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _hold(self, data: bytes) -> None:
         self._held += data
