@@ -351,13 +351,15 @@ async def test_waiting_counts_as_time_to_the_first_token(asking: Asking, upstrea
     assert queue.waited.count == 1
 
 
-async def test_a_router_that_stops_lets_nobody_else_in(asking: Asking, upstream: Upstream, gate: Gate) -> None:
+async def test_a_router_that_stops_tells_those_that_wait_at_once(
+    asking: Asking, upstream: Upstream, gate: Gate
+) -> None:
     await limit(asking.router, upstream, max_inflight=1)
     first, waiting = await asking.occupy(), await asking.queue()
     asking.router.parts.relay.finish_up()
+    assert (await waiting.answer()).error == "draining"
     gate.set()
     assert (await first.answer()).status == 200
-    assert (await waiting.answer()).error == "draining"
     assert upstream.attempts == 1
 
 

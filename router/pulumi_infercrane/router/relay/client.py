@@ -11,7 +11,7 @@ from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.protocol.request import Phase, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import error_body, own_answer
-from pulumi_infercrane.router.relay.dispatch import Bound
+from pulumi_infercrane.router.relay.dispatch import Bound, stopping
 from pulumi_infercrane.router.relay.exchange import Exchange
 from pulumi_infercrane.router.relay.mirror import Copy
 from pulumi_infercrane.router.relay.upstream import HIGH_WATER, LOW_WATER
@@ -172,6 +172,8 @@ class ClientConnection(asyncio.Protocol):
     def finish_up(self) -> None:
         """The router is stopping: close when nothing is being answered, else after that answer."""
         self.closing = True
+        if isinstance(self._exchange, Ticket):
+            self._exchange.refuse(stopping())
         self.leave_if_idle(self._phase_since)
 
     def leave_if_idle(self, since: float) -> None:

@@ -119,6 +119,11 @@ def no_model(name: str) -> RequestRefused:
     return RequestRefused(404, "model_not_found", f"there is no model {name[:100]!r} here; ask {_shown(MODELS)}")
 
 
+def stopping() -> RequestRefused:
+    """Nothing new is answered."""
+    return RequestRefused(503, "draining", "the router is stopping")
+
+
 Chosen = tuple[str, Binding, Binding | None, MirrorRoute | None]
 """The requested model, the revision that answers for it, and `spill` and `mirror` of `Bound`."""
 

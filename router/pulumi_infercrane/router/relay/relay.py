@@ -24,7 +24,7 @@ from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF
 from pulumi_infercrane.router.protocol.request import Head, Limits, Request, has_body
 from pulumi_infercrane.router.protocol.response import own_answer
 from pulumi_infercrane.router.relay.client import ClientConnection
-from pulumi_infercrane.router.relay.dispatch import Bound, choose, no_model, refuse_path
+from pulumi_infercrane.router.relay.dispatch import Bound, choose, no_model, refuse_path, stopping
 from pulumi_infercrane.router.relay.mirror import Mirrors
 from pulumi_infercrane.router.relay.probes import Prober
 from pulumi_infercrane.router.routes import Compiler, Routes
@@ -123,7 +123,7 @@ class Relay:
             RequestRefused: the request is answered with an error.
         """
         if self.stopping:
-            raise RequestRefused(503, "draining", "the router is stopping")
+            raise stopping()
         refuse_path(request.head)
         key = self._identify(request.head)
         if self.proxies is not None:
@@ -148,7 +148,7 @@ class Relay:
     def _bind_again(self, bound: Bound) -> Bound:
         """By the routes and keys of this moment."""
         if self.stopping:
-            raise RequestRefused(503, "draining", "the router is stopping")
+            raise stopping()
         self._identify(bound.request.head)
         model, binding, spill, mirror = choose(bound.request, bound.request_id, self.routes)
         return replace(bound, model=model, binding=binding, spill=spill, mirror=mirror)
@@ -222,7 +222,7 @@ class Relay:
         self.traffic.drop_ended()
 
     def finish_up(self) -> None:
-        """Answer nothing new; connections close after what they are answering."""
+        """Answer nothing new, nor what waits for a permit; connections close after what they are answering."""
         self.ending = self.stopping = True
         self.mirrors.cancel()
         for client in tuple(self.clients):
