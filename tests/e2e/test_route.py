@@ -15,7 +15,7 @@ import pytest
 from pulumi_infercrane.components.supervision.observing import read_record
 from pulumi_infercrane.components.supervision.ports import free_port
 from tests.e2e.lab import SERVICE, STACK, Lab
-from tests.router.test_listening import certificate
+from tests.router.certificates import certificate
 
 pytestmark = [pytest.mark.engine, pytest.mark.runtime]
 

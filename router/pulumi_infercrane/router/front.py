@@ -21,6 +21,8 @@ MOST_CONNECTIONS = 16_384
 _MOST_FILES = 1_048_576
 _FILES_PER_CONNECTION = 2
 _OTHER_FILES = 256
+_LONGER_THAN_WE_WAIT_S = 86_400.0
+"""For a TLS client to take the last bytes: the sweep ends such connections, and sees whether they come forward."""
 _POLL_S = 0.05
 _ARRIVING_S = 1.0
 _LAST_REQUEST_S = 5.0
@@ -86,7 +88,7 @@ async def open_front(relay: Relay, data: socket.socket, certificate: "Certificat
     secure = {}
     if certificate is not None:
         tasks.append(loop.create_task(certificate.follow()))
-        waits = {"ssl_handshake_timeout": timers.head_s, "ssl_shutdown_timeout": timers.linger_s}
+        waits = {"ssl_handshake_timeout": timers.head_s, "ssl_shutdown_timeout": _LONGER_THAN_WE_WAIT_S}
         secure = {"ssl": certificate.context, **waits}
         relay.scheme = b"https"
     return Front(relay, await create(relay.connection, sock=data, backlog=BACKLOG, **secure), tasks)

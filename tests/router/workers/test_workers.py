@@ -14,9 +14,10 @@ from time import monotonic
 import pytest
 
 from pulumi_infercrane.router.control import Flip, Grant
+from tests.router.certificates import certificate, trusting_anybody
 from tests.router.client import Answer, Client, chat
 from tests.router.conftest import R1, R2, RouterProcess, eventually
-from tests.router.test_listening import by_systemd, certificate, listening, trusting_anybody
+from tests.router.test_listening import by_systemd, listening
 from tests.router.test_server import put_and_flip
 from tests.router.upstream import Call, Upstream, delta
 

@@ -1,9 +1,13 @@
 """One client connection: requests in, answers out in their order."""
 
 import asyncio
+import fcntl
 import socket
 import struct
+import sys
+import termios
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from pulumi_infercrane.router.admission import Ticket
@@ -15,6 +19,7 @@ from pulumi_infercrane.router.relay.dispatch import Bound, stopping
 from pulumi_infercrane.router.relay.exchange import Exchange
 from pulumi_infercrane.router.relay.mirror import Copy
 from pulumi_infercrane.router.relay.upstream import HIGH_WATER, LOW_WATER
+from pulumi_infercrane.router.table import Timers
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.relay.relay import Relay
@@ -30,6 +35,7 @@ MAX_TURNED_AWAY = 1024
 
 RETRY_SOON = b"Retry-After: 1\r\n"
 _IDLE = Phase.IDLE
+_NOT_LOOKED = sys.maxsize
 _KINDS = {403: "permission_error", 429: "rate_limit_error", 502: "upstream_error", 504: "upstream_error"}
 
 
@@ -41,12 +47,14 @@ class ClientConnection(asyncio.Protocol):
         "_deaf",
         "_exchange",
         "_held",
+        "_left",
         "_peer",
         "_phase",
         "_phase_since",
         "_reader",
         "_relay",
         "_served",
+        "_stall_s",
         "_waiting",
         "closing",
         "stalled_since",
@@ -71,6 +79,9 @@ class ClientConnection(asyncio.Protocol):
         self._served = False
         self._phase = Phase.IDLE
         self._phase_since = relay.clock()
+        self._left = _NOT_LOOKED
+        """Bytes the client had not taken when it was last given more time."""
+        self._stall_s = Timers.client_stall_s
         self._peer = b"unknown"
         self.closing = False
         self.stalled_since: float | None = None
@@ -133,6 +144,7 @@ class ClientConnection(asyncio.Protocol):
     def answer_done(self, *, close: bool) -> None:
         self._exchange = self._copy = None
         self._phase, self._phase_since = self._reader.phase, self._relay.clock()
+        self._left = _NOT_LOOKED
         if close:
             self._close()
         elif self._waiting or self._held:
@@ -166,8 +178,9 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._phase is not self._reader.phase and not self._deaf:
             self._phase, self._phase_since = self._reader.phase, now
-        if now - self._phase_since > self._allowance():
-            self._hang_up()
+        seconds = now - self._phase_since
+        if seconds > self._allowance():
+            self._time_is_up(now, seconds)
 
     def finish_up(self) -> None:
         """The router is stopping: close when nothing is being answered, else after that answer."""
@@ -252,6 +265,7 @@ class ClientConnection(asyncio.Protocol):
         if waiting_since is not None:
             exchange.waited_since(waiting_since)
         exchange.start()
+        self._stall_s = bound.binding.timers.client_stall_s
         if bound.mirror is not None:
             self._copy = self._relay.mirrors.copy(bound, bound.mirror)
 
@@ -308,6 +322,14 @@ class ClientConnection(asyncio.Protocol):
         self._deaf = True
         self.transport.abort()
 
+    def _time_is_up(self, now: float, seconds: float) -> None:
+        """Close the connection, unless the client is still taking an answer: then it has more time."""
+        left = _unsent(self.transport)
+        if left and self._left - left >= LOW_WATER:
+            self._left, self._phase_since = left, now
+        elif not left or seconds > self._stall_s:
+            self._hang_up()
+
     def _allowance(self) -> float:
         """Seconds the connection may stay in its phase."""
         timers = self._relay.timers
@@ -321,6 +343,15 @@ class ClientConnection(asyncio.Protocol):
 def _name(peer: object) -> bytes:
     """The address of a client as upstreams and logs are told it; a unix socket has none."""
     return str(peer[0]).removeprefix("::ffff:").encode() if isinstance(peer, tuple) else b"unknown"
+
+
+def _unsent(transport: asyncio.Transport) -> int:
+    """Bytes that the client's side has not taken: those of ours, and those the kernel holds."""
+    size = transport.get_write_buffer_size()
+    with suppress(OSError, ValueError):  # it was closed meanwhile
+        descriptor = transport.get_extra_info("socket").fileno()
+        size += int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    return size
 
 
 def _is_tls(transport: asyncio.Transport) -> bool:
