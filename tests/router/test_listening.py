@@ -21,7 +21,6 @@ from pulumi_infercrane.router import sockets
 from pulumi_infercrane.router.control import Flip, Grant
 from pulumi_infercrane.router.errors import AddressRefused, CertificateRefused
 from pulumi_infercrane.router.front import most_connections
-from pulumi_infercrane.router.relay.client import MAX_TURNED_AWAY
 from pulumi_infercrane.router.tls import Certificate
 from tests.router.certificates import certificate, trusting_anybody
 from tests.router.client import Client, chat
@@ -326,35 +325,6 @@ def test_a_key_with_a_password_is_refused_without_asking(tmp_path: Path) -> None
 
 
 # how many
-
-
-async def test_one_connection_too_many_is_told_to_come_again(start_router: StartRouter, upstream: Upstream) -> None:
-    router = await start_router(max_connections=2)
-    await router.put({R1: revision("r1", upstream.url)})
-    await router.flip(R1)
-    async with await router.client() as first, await router.client() as second:
-        assert (await first.ask(chat())).whole and (await second.ask(chat())).whole
-        async with await router.client() as third:
-            refused = await third.ask(chat())
-            assert (refused.status, refused.error, refused.header("retry-after")) == (503, "overloaded", "1")
-            assert await third.until_closed() == b""
-        assert (await first.ask(chat())).whole
-    await eventually(lambda: not router.parts.relay.clients)
-    async with await router.client() as again:
-        assert (await again.ask(chat())).whole
-    assert router.reasons() == {"connections": 1}
-
-
-async def test_a_flood_beyond_that_is_closed_without_an_answer(
-    start_router: StartRouter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pulumi_infercrane.router.relay.client.MAX_TURNED_AWAY", 1)
-    router = await start_router(max_connections=1, linger_s=5)
-    async with await router.client(), await router.client() as told, await router.client() as not_told:
-        assert (await told.head()).status == 503
-        assert await not_told.until_closed() == b""
-    assert router.reasons() == {"connections": 2}
-    assert MAX_TURNED_AWAY > 1
 
 
 def test_there_are_as_many_as_the_open_files_allow() -> None:

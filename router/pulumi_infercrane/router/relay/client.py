@@ -93,8 +93,11 @@ class ClientConnection(asyncio.Protocol):
         self.write = transport.write
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
         self._peer = _name(transport.get_extra_info("peername"))
-        self._relay.clients.add(self)
-        if (excess := len(self._relay.clients) - self._relay.max_connections) > 0:
+        relay = self._relay
+        excess = len(relay.clients) + 1 - relay.max_connections
+        room = excess <= 0 or relay.idle.close_oldest()
+        relay.clients.add(self)
+        if not room:
             self._turn_away(excess)
 
     def data_received(self, data: bytes) -> None:
@@ -191,9 +194,20 @@ class ClientConnection(asyncio.Protocol):
 
     def leave_if_idle(self, since: float) -> None:
         """Close when nothing was asked for after that moment."""
-        busy = self._exchange is not None or self._waiting or self._held or self._reader.phase is not Phase.IDLE
-        if not busy and self._phase_since <= since:
+        if self._phase_since <= since and not self._is_busy():
             self._close()
+
+    @property
+    def idle_since(self) -> float | None:
+        """None while anything is asked or answered."""
+        return None if self._deaf or self._is_busy() else self._phase_since
+
+    def give_way(self) -> bool:
+        """Leave, unless the client is still taking its last answer: somebody else needs the room."""
+        if _unsent(self.transport):
+            return False
+        self._hang_up()
+        return True
 
     def cut(self) -> None:
         """The router stops now."""
@@ -202,6 +216,9 @@ class ClientConnection(asyncio.Protocol):
         self._hang_up()
 
     # inside
+
+    def _is_busy(self) -> bool:
+        return self._exchange is not None or bool(self._waiting or self._held) or self._reader.phase is not _IDLE
 
     def _on_continue(self) -> None:
         if self._exchange is None and not self._waiting:

@@ -25,6 +25,7 @@ from pulumi_infercrane.router.protocol.request import Head, Limits, Request, has
 from pulumi_infercrane.router.protocol.response import own_answer
 from pulumi_infercrane.router.relay.client import ClientConnection
 from pulumi_infercrane.router.relay.dispatch import Bound, choose, no_model, refuse_path, stopping
+from pulumi_infercrane.router.relay.idle import Idle
 from pulumi_infercrane.router.relay.mirror import Mirrors
 from pulumi_infercrane.router.relay.probes import Prober
 from pulumi_infercrane.router.routes import Compiler, Routes
@@ -89,6 +90,7 @@ class Relay:
         self.limits = limits or Limits()
         self.timers = timers or ConnectionTimers()
         self.clients: set[ClientConnection] = set()
+        self.idle = Idle(self.clients, self.clock, self.timers.sweep_s)
         self.mirrors = Mirrors(traffic)
         self.prober = Prober(traffic.clock)
         self.counters = Counters(traffic)
@@ -97,7 +99,7 @@ class Relay:
         self.proxies: TrustedProxies | None = None
         """Who may say on whose behalf it asks; None is nobody."""
         self.max_connections = sys.maxsize
-        """Of clients; who comes when there are so many is told to come again."""
+        """Of clients; who comes when there are so many takes the place of an idle one, or is told to come again."""
         self.ending = False
         """Every connection ends after the answer it is at, or the next."""
         self.stopping = False
