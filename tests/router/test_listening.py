@@ -308,6 +308,26 @@ async def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
     following.cancel()
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError, PermissionError])
+async def test_a_file_that_vanishes_while_it_is_looked_at_does_not_end_the_looking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    one = Certificate(*certificate(tmp_path))
+    stat, failing = Path.stat, iter([True] * 4)
+
+    def stat_or_not(path: Path, **more: bool) -> os.stat_result:
+        if next(failing, False):
+            raise error
+        return stat(path, **more)
+
+    monkeypatch.setattr(Path, "exists", lambda _path: True)
+    monkeypatch.setattr(Path, "stat", stat_or_not)
+    following = asyncio.create_task(one.follow(0.01))
+    before = one._current
+    await eventually(lambda: one._current is not before)
+    following.cancel()
+
+
 def test_a_certificate_that_is_none_is_named(tmp_path: Path) -> None:
     chain, key = certificate(tmp_path)
     chain.write_text("nothing")

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 from pulumi_infercrane.router.errors import CertificateRefused
@@ -65,5 +66,8 @@ class Certificate:
 
     def _stamp_now(self) -> _Stamp:
         """Differs when a file was written or replaced; nothing of a file that is away."""
-        found = [path.stat() for path in (self._chain, self._key) if path.exists()]
+        found = []
+        for path in (self._chain, self._key):
+            with suppress(OSError):  # it is being replaced, or may not be looked at
+                found.append(path.stat())
         return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in found)
