@@ -212,3 +212,12 @@ async def test_a_path_that_is_no_socket_is_left_alone(start_process: Start, tmp_
     assert code == 1
     assert "exists and is not a socket" in errors
     assert (tmp_path / "precious").read_bytes() == content
+
+
+async def test_the_size_of_a_body_and_the_time_between_requests_are_options(start_process: Start) -> None:
+    process = start_process(options=("--max-body", "1000", "--idle", "0.2")).wait_ready()
+    async with await Client.connect(process.port) as client:
+        assert (await client.ask(chat(x="x" * 900))).error == "model_not_found"
+        assert await client.until_closed() == b""
+    async with await Client.connect(process.port) as client:
+        assert (await client.ask(chat(x="x" * 1000))).error == "body_too_large"

@@ -1,6 +1,7 @@
 """`infercrane router`: what it prints. The process itself is tested in tests/router/test_server.py."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import ANY
@@ -8,6 +9,8 @@ from unittest.mock import ANY
 import pytest
 from click.testing import CliRunner, Result
 
+from pulumi_infercrane.router.protocol.request import Limits
+from pulumi_infercrane.router.relay.relay import ConnectionTimers
 from pulumi_infercrane.stacks.cli.router import command
 from tests.router.conftest import R1, RouterProcess, declared, revision
 
@@ -95,3 +98,10 @@ def test_trusted_proxies_are_read_at_the_start(tmp_path: Path, proxies: str, cod
     result = CliRunner().invoke(command, ["serve", "--check", *places, "--trusted-proxies", proxies])
     assert result.exit_code == code, result.output
     assert ("Error: --trusted-proxies" in result.output) is bool(code)
+
+
+@pytest.mark.parametrize(("option", "default"), [("--max-body", Limits().body), ("--idle", ConnectionTimers().idle_s)])
+def test_the_defaults_it_tells_are_those_there_are(option: str, default: float) -> None:
+    told = " ".join(CliRunner().invoke(command, ["serve", "--help"]).output.split())
+    _, _, about = told.partition(f"{option} ")
+    assert re.findall(r"\[default: (.*?)\]", about)[0] == str(default)

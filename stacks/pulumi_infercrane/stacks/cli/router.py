@@ -56,8 +56,18 @@ command.add_command(window)
 )
 @click.option("--tls-cert", type=_FILE, help="Certificate chain (PEM); with it clients are served by TLS.")
 @click.option("--tls-key", type=_FILE, help="Private key of the certificate (PEM).")
-@click.option("--max-connections", type=click.IntRange(min=1), help="Open at a time; more get 503.  [default: 16384]")
 @click.option("--trusted-proxies", metavar="CIDR,…", help="Addresses whose X-Forwarded-For says who the client is.")
+@click.option(
+    "--max-connections", type=click.IntRange(min=1), help="Clients, open and idle ones alike.  [default: 16384]"
+)
+@click.option(
+    "--max-body", type=click.IntRange(min=1), help="Bytes of a request; a larger one gets 413.  [default: 16777216]"
+)
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds a connection may be open between two requests.  [default: 75]",
+)
 @click.option("--status", help="Address where /livez, /readyz and /metrics answer, besides the control socket.")
 @click.option(
     "--workers", type=click.IntRange(min=0, max=256), default=0, help="Processes that serve; 0 is just this one."
@@ -76,6 +86,8 @@ def serve(
     tls_key: Path | None,
     max_connections: int | None,
     trusted_proxies: str | None,
+    max_body: int | None,
+    idle: float | None,
     status: str | None,
     workers: int,
     check: bool,
@@ -88,6 +100,8 @@ def serve(
     """
     from pulumi_infercrane.router import server
     from pulumi_infercrane.router.addresses import Listening, UnixAddress, read_listen_address
+    from pulumi_infercrane.router.protocol.request import Limits
+    from pulumi_infercrane.router.relay.relay import ConnectionTimers
     from pulumi_infercrane.router.server import Settings
 
     tls = _tls(tls_cert, tls_key)
@@ -109,6 +123,8 @@ def serve(
             access_log=access_log,
             trace_sample=trace_sample,
             tls=tls,
+            limits=Limits() if max_body is None else Limits(body=max_body),
+            timers=ConnectionTimers() if idle is None else ConnectionTimers(idle_s=idle),
             max_connections=max_connections,
             trusted_proxies=_proxies(trusted_proxies),
             status=read_listen_address(status, keyed=True) if status else None,
