@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from pulumi_infercrane.router.relay.client import MAX_TURNED_AWAY
 from pulumi_infercrane.router.relay.idle import Idle
+from pulumi_infercrane.router.relay.relay import MAX_TURNED_AWAY
 from tests.router.client import Client, chat
 from tests.router.conftest import R1, Running, StartRouter, eventually, revision
 from tests.router.upstream import Call, Upstream
@@ -62,7 +62,7 @@ async def test_one_too_many_is_told_to_come_again(small: Running, upstream: Upst
 async def test_a_flood_beyond_that_is_closed_without_an_answer(
     small: Running, upstream: Upstream, entering: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pulumi_infercrane.router.relay.client.MAX_TURNED_AWAY", 1)
+    monkeypatch.setattr("pulumi_infercrane.router.relay.relay.MAX_TURNED_AWAY", 1)
     for _ in range(2):
         await busy(small, upstream, entering)
     told, not_told = [await entering.enter_async_context(await small.client()) for _ in range(2)]

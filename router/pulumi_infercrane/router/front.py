@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from pulumi_infercrane.router.handshakes import Handshakes
 from pulumi_infercrane.router.loop_watch import watch_loop
 from pulumi_infercrane.router.relay.relay import Relay
 from pulumi_infercrane.router.sockets import BACKLOG
@@ -21,8 +22,6 @@ MOST_CONNECTIONS = 16_384
 _MOST_FILES = 1_048_576
 _FILES_PER_CONNECTION = 2
 _OTHER_FILES = 256
-_LONGER_THAN_WE_WAIT_S = 86_400.0
-"""For a TLS client to take the last bytes: the sweep ends such connections, and sees whether they come forward."""
 _POLL_S = 0.05
 _ARRIVING_S = 1.0
 _LAST_REQUEST_S = 5.0
@@ -34,7 +33,7 @@ _log = logging.getLogger(__name__)
 class Front:
     """Takes connections from one listening socket. Its timers run until `close`."""
 
-    def __init__(self, relay: Relay, server: asyncio.Server, tasks: list[asyncio.Task[None]]) -> None:
+    def __init__(self, relay: Relay, server: "asyncio.Server | Handshakes", tasks: list[asyncio.Task[None]]) -> None:
         self._relay = relay
         self._server = server
         self._tasks = tasks
@@ -82,16 +81,14 @@ class Front:
 
 async def open_front(relay: Relay, data: socket.socket, certificate: "Certificate | None") -> Front:
     """Begin to take connections."""
-    loop, timers = asyncio.get_running_loop(), relay.timers
+    loop = asyncio.get_running_loop()
     tasks = [loop.create_task(relay.sweep_forever()), loop.create_task(watch_loop(relay.traffic.loop_stall))]
-    create: Any = loop.create_unix_server if data.family == socket.AF_UNIX else loop.create_server
-    secure = {}
     if certificate is not None:
         tasks.append(loop.create_task(certificate.follow()))
-        waits = {"ssl_handshake_timeout": timers.head_s, "ssl_shutdown_timeout": _LONGER_THAN_WE_WAIT_S}
-        secure = {"ssl": certificate.context, **waits}
         relay.scheme = b"https"
-    return Front(relay, await create(relay.connection, sock=data, backlog=BACKLOG, **secure), tasks)
+        return Front(relay, Handshakes(relay, data, certificate.context), tasks)
+    create: Any = loop.create_unix_server if data.family == socket.AF_UNIX else loop.create_server
+    return Front(relay, await create(relay.connection, sock=data, backlog=BACKLOG), tasks)
 
 
 async def open_admin(listener: socket.socket, connection: Callable[[], asyncio.Protocol]) -> asyncio.Server:

@@ -15,7 +15,7 @@ from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.protocol.request import Phase, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import error_body, own_answer
-from pulumi_infercrane.router.relay.dispatch import Bound, stopping
+from pulumi_infercrane.router.relay.dispatch import Bound, crowded, stopping
 from pulumi_infercrane.router.relay.exchange import Exchange
 from pulumi_infercrane.router.relay.mirror import Copy
 from pulumi_infercrane.router.relay.upstream import HIGH_WATER, LOW_WATER
@@ -29,9 +29,6 @@ MAX_HELD = 64 * 1024
 
 MAX_WAITING = 1024
 """Requests that may come at once on a connection and wait for their turn."""
-
-MAX_TURNED_AWAY = 1024
-"""Connections beyond the most there may be that are given an answer; the rest is closed without one."""
 
 RETRY_SOON = b"Retry-After: 1\r\n"
 _IDLE = Phase.IDLE
@@ -328,11 +325,10 @@ class ClientConnection(asyncio.Protocol):
 
     def _turn_away(self, excess: int) -> None:
         """There are too many connections."""
-        refused = RequestRefused(503, "overloaded", "the router has too many connections", reason="connections")
-        if excess <= MAX_TURNED_AWAY:
-            self._refuse(refused, self._relay.request_id(None), close=True)
+        if excess <= self._relay.most_turned_away:
+            self._refuse(crowded(), self._relay.request_id(None), close=True)
         else:
-            self._relay.count_refused(refused)
+            self._relay.count_refused(crowded())
             self._hang_up()
 
     def _hang_up(self) -> None:

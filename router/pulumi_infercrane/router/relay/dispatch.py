@@ -124,6 +124,11 @@ def stopping() -> RequestRefused:
     return RequestRefused(503, "draining", "the router is stopping")
 
 
+def crowded() -> RequestRefused:
+    """There is no room for another connection."""
+    return RequestRefused(503, "overloaded", "the router has too many connections", reason="connections")
+
+
 Chosen = tuple[str, Binding, Binding | None, MirrorRoute | None]
 """The requested model, the revision that answers for it, and `spill` and `mirror` of `Bound`."""
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+MAX_TURNED_AWAY = 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _UNROUTABLE = frozenset({"no_route", "no_upstream"})
 _SHED = frozenset({"draining", "overloaded"})
@@ -113,6 +114,11 @@ class Relay:
         self.admission = Admission(traffic, self._bind_again)
         self._id_prefix = secrets.token_hex(6).encode()
         self._id_count = itertools.count(1)
+
+    @property
+    def most_turned_away(self) -> int:
+        """Connections beyond the most there may be that are given an answer; the rest is closed without one."""
+        return min(MAX_TURNED_AWAY, self.max_connections)
 
     def connection(self) -> ClientConnection:
         """A protocol for a new client."""
