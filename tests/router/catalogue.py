@@ -35,7 +35,7 @@ CATALOGUE: tuple[tuple[str, str], ...] = (
     ("L1", "Bodies and heads up to the limits arrive, beyond them nothing does"),
     ("L2", "Heads and bodies that drip: closed in time"),
     ("L3", "More than in-flight and queue take: refused with Retry-After"),
-    ("L4", "Hundreds of concurrent streams: no hidden cap"),
+    ("L4", "A thousand concurrent streams: no hidden cap"),
     ("L5", "Exchanges leave nothing in memory"),
     ("L6", "Invented models, paths, ids: no new series"),
     ("L7", "Silence and comments: only our own timers end them"),

@@ -226,42 +226,6 @@ async def test_T8_an_event_with_broken_json_passes_and_is_unobserved(
     assert await router.outcome() == Outcome.UNOBSERVED
 
 
-async def test_C5_gauges_return_to_zero_after_ends_of_every_kind(
-    router: Running, client: Client, upstream: Upstream
-) -> None:
-    async def end_somehow(call: Call) -> None:
-        kind = upstream.attempts % 5
-        if kind == 0:
-            call.writer.close()
-        elif kind == 1:
-            call.reset()
-        elif kind == 2:
-            await call.stream(delta())
-            call.writer.close()
-        elif kind == 3:
-            await call.send(b"nonsense\r\n\r\n")
-        else:
-            await call.stream(delta())
-            await call.until_told()
-
-    async def one() -> None:
-        async with await router.client() as client:
-            await client.send(chat())
-            await asyncio.wait({asyncio.ensure_future(client.reader.read(1))}, timeout=0.05)
-
-    upstream.script = end_somehow
-    for _ in range(10):
-        await asyncio.gather(*(one() for _ in range(20)))
-    await eventually(lambda: router.traffic().inflight == 0)
-    assert router.traffic().outcomes.total() == 200
-
-    upstream.script = Upstream().script
-    for _ in range(20):
-        assert (await client.ask(chat())).whole
-    assert router.outcomes()[Outcome.COMPLETE] == 20
-    assert router.traffic().inflight == 0
-
-
 async def test_C7_a_client_that_reads_nothing_holds_little_and_is_cut(
     router: Running, upstream: Upstream, client: Client
 ) -> None:
