@@ -147,7 +147,7 @@ def two_blanks(data: bytes) -> bool:
     return _TWO_BLANKS.search(data) is not None
 
 
-_TWO_BLANKS = re.compile(rb"(?:^|\n)[A-Z]+ (?: +\S+ |\S+  ) *HTTP/1\.")
+_TWO_BLANKS = re.compile(rb"(?:^|[\r\n])[A-Z]+ (?: +\S+ |\S+  ) *HTTP/1\.")
 
 
 def disagreement(ours: Framed, oracle: Framed) -> str:

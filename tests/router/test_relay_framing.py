@@ -135,9 +135,10 @@ async def test_F4_bodiless_and_interim_answers_leave_the_connection_usable(
     assert (upstream.attempts, upstream.connections) == (2, 1)
 
 
-async def test_F4_early_hints_pass_before_the_answer(router: Running, client: Client, upstream: Upstream) -> None:
+@pytest.mark.parametrize("framing", [b"Transfer-Encoding: chunked", b"Content-Length: 9"])
+async def test_F4_early_hints_pass_before_the_answer(client: Client, upstream: Upstream, framing: bytes) -> None:
     async def hint(call: Call) -> None:
-        ours = b"X-InferCrane-Revision: fake\r\nTransfer-Encoding: chunked\r\nConnection: X-A\r\nX-A: 1\r\n"
+        ours = b"X-InferCrane-Revision: fake\r\n" + framing + b"\r\nConnection: X-A\r\nX-A: 1\r\n"
         await call.send(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n" + ours + b"\r\n")
         await call.send(whole(ANSWER))
 
@@ -146,6 +147,14 @@ async def test_F4_early_hints_pass_before_the_answer(router: Running, client: Cl
     hints = await client.head()
     assert (hints.status, hints.headers) == (103, [("link", "</a>")])
     assert (await client.answer()).status == 200
+
+
+async def test_F4_early_hints_in_an_unknown_coding_are_refused(client: Client, upstream: Upstream) -> None:
+    async def hint(call: Call) -> None:
+        await call.send(b"HTTP/1.1 103 Early Hints\r\nTransfer-Encoding: gzip\r\n\r\n" + whole(ANSWER))
+
+    upstream.script = hint
+    assert (await client.ask(chat())).status == 502
 
 
 async def test_F4_switching_protocols_is_502(router: Running, client: Client, upstream: Upstream) -> None:

@@ -17,6 +17,7 @@ FRAMED = HOP_BY_HOP | {b"x-request-id"}
 DECHUNKED = FRAMED | {b"transfer-encoding"}
 REFRAMED = DECHUNKED | {b"content-digest", b"content-length", b"content-md5", b"digest", b"etag", b"repr-digest"}
 """When its content is another one: what was said about its bytes does not hold."""
+_INTERIM = DECHUNKED | {b"content-length"}
 _BODILESS = (204, 304)
 _has_control = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
 _NO_HEADERS = Headers([])
@@ -163,18 +164,25 @@ class ResponseReader:
     def _interim(self) -> None:
         if self.status not in (100, 102, 103):
             raise AnswerInvalid(f"unexpected interim answer {self.status}")
+        self._read_coding()
         if self.status == 103:
-            kept = self.headers.without(DECHUNKED)
+            kept = self.headers.without(_INTERIM)
             self.interim.append(b"HTTP/1.1 %b\r\n%b\r\n" % (self._start_line, kept))
 
     def _final(self) -> None:
-        values = self.headers.first
-        coding = values.get(b"transfer-encoding")
-        if coding is not None and (self.headers.repeated(b"transfer-encoding") or coding.strip().lower() != b"chunked"):
-            raise AnswerInvalid("a transfer coding other than chunked")
+        coded = self._read_coding()
         self.head_done = True
         self.complete = self.complete or self.status in _BODILESS
-        self.ends_at_eof = not (self.complete or coding is not None or b"content-length" in values)
+        self.ends_at_eof = not (self.complete or coded or b"content-length" in self.headers.first)
+
+    def _read_coding(self) -> bool:
+        """Whether the body comes in chunks."""
+        coding = self.headers.first.get(b"transfer-encoding")
+        if coding is None:
+            return False
+        if self.headers.repeated(b"transfer-encoding") or coding.strip().lower() != b"chunked":
+            raise AnswerInvalid("a transfer coding other than chunked")
+        return True
 
 
 def _start_line(head: bytes) -> bytes:
