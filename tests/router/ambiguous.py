@@ -12,6 +12,11 @@ def post(*headers: str, body: bytes = BODY, target: str = PATH, version: str = "
     return raw(f"POST {target} {version}", *headers, body=body)
 
 
+def upgrade(*named: str) -> tuple[str, str]:
+    """A wish for another protocol, on a connection that ends, whose Connection header names other headers too."""
+    return f"Connection: {', '.join(('Upgrade', *named, 'close'))}", "Upgrade: h2c"
+
+
 LENGTH = f"Content-Length: {len(BODY)}"
 HOST = "Host: router"
 CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
@@ -55,5 +60,24 @@ AMBIGUOUS = {
     "HTTP/2.0": (post(HOST, LENGTH, version="HTTP/2.0"), 505),
     "CONNECT": (raw("CONNECT router:80 HTTP/1.1", HOST), 501),
     "compressed body": (post(HOST, LENGTH, "Content-Encoding: gzip"), 415),
+    "upgrade that names the length": (post(HOST, LENGTH, *upgrade("Content-Length")), 200),
+    "upgrade that names the coding": (
+        post(HOST, "Transfer-Encoding: chunked", *upgrade("Transfer-Encoding"), body=CHUNKED),
+        200,
+    ),
+    "upgrade that hides a body": (
+        raw("GET /v1/models HTTP/1.1", HOST, LENGTH, *upgrade("Content-Length"), body=BODY),
+        400,
+    ),
+    "upgrade that hides two hosts": (post(HOST, "Host: other", LENGTH, *upgrade("Host")), 400),
+    "upgrade and two framings": (
+        post(HOST, LENGTH, "Transfer-Encoding: chunked", *upgrade("Content-Length"), body=CHUNKED),
+        400,
+    ),
+    "length named": (post(HOST, LENGTH, "Connection: close, Content-Length"), 200),
+    "coding named": (
+        post(HOST, "Transfer-Encoding: chunked", "Connection: Transfer-Encoding, close", body=CHUNKED),
+        200,
+    ),
     "after close": (post(HOST, LENGTH, "Connection: close"), 200),
 }

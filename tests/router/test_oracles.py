@@ -31,7 +31,8 @@ HEADERS = (
     b"Transfer_Encoding: chunked", b"Connection: close", b"Connection: keep-alive", b"Connection: Upgrade",
     b"Upgrade: websocket", b"Upgrade: h2c", b"Expect: 100-continue", b"Expect: x", b"X: \xc3\xa9", b"X:",
     b" folded: c", b"\tx", b"X: a\x00b", b"X: a\rb", b"X: a\x7fb", b"X-\xe9: 1", b"X Y: 1", b"(): 1", b":", b"x",
-    b"TE: trailers", b"Trailer: X",
+    b"Connection: Upgrade, Content-Length", b"Connection: Upgrade, Transfer-Encoding", b"Connection: Content-Length",
+    b"Connection: Transfer-Encoding, close", b"TE: trailers", b"Trailer: X",
 )  # fmt: skip
 ENDS = st.sampled_from([b"\r\n"] * 30 + [b"\n", b"\r", b"\r\r\n", b"\n\r\n"])
 SIZES = (

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from pulumi_infercrane.router.protocol.observer import Outcome
 from tests.router.ambiguous import AMBIGUOUS, BODY, CHUNKED, HOST, LENGTH, post, raw
 from tests.router.client import Client, chat, request
-from tests.router.conftest import R1, Running, StartRouter, eventually, revision
+from tests.router.conftest import R1, R2, Running, StartRouter, eventually, revision
 from tests.router.upstream import ANSWER, LAST_CHUNK, STREAM_HEAD, Call, Upstream, chunk, delta, whole
 
 
@@ -182,6 +183,19 @@ async def test_a_wish_for_another_protocol_is_ignored(
     assert answer.status == 200
     (call,) = upstream.calls
     assert (call.body, call.header("upgrade")) == (BODY.replace(b"chat", b"org/model"), None)
+
+
+async def test_N15_a_wish_for_another_protocol_takes_nothing_else_from_the_request(
+    router: Running, client: Client, upstream: Upstream, start_upstream: Callable[[], Awaitable[Upstream]]
+) -> None:
+    other = await start_upstream()
+    await router.put({R1: revision("r1", upstream.url), R2: revision("r2", other.url)}, pins=[R2])
+    asking = ("Connection: Upgrade, HTTP2-Settings, close", "Upgrade: h2c", "HTTP2-Settings: AAMA")
+    answer = await client.ask(request(BODY, f"X-InferCrane-Revision: {R2}", *asking))
+    assert (answer.status, answer.header("x-infercrane-revision")) == (200, R2)
+    assert (upstream.attempts, other.attempts) == (0, 1)
+    assert other.calls[0].header("http2-settings") is None
+    assert await client.until_closed() == b""
 
 
 async def test_F5_a_client_that_waits_for_100_gets_it(router: Running, client: Client, upstream: Upstream) -> None:

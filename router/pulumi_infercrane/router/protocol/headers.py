@@ -42,6 +42,10 @@ class Headers:
         """Whether a name occurs more than once."""
         return len(self.first) < len(self._lines) and len(self.all(key)) > 1
 
+    def lines_but(self, key: bytes) -> bytes:
+        """The lines, each ended by CRLF, except those of one name."""
+        return b"".join([b"%b: %b\r\n" % (name, value) for found, name, value in self._lines if found != key])
+
     def without(self, dropped: frozenset[bytes]) -> bytes:
         """The lines, each ended by CRLF, except the named ones, those a Connection header names, and ours."""
         if b"connection" in self.first:

@@ -13,8 +13,6 @@ import httptools
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.headers import Headers, Line, size_of
 
-_UPGRADE = frozenset({b"upgrade", b"connection"})
-
 
 @dataclass(frozen=True)
 class Limits:
@@ -195,11 +193,14 @@ class RequestReader:
         return RequestRefused(413, "body_too_large", f"the body may have {self._limits.body} bytes", close=True)
 
     def _resume_without_upgrade(self, rest: bytes) -> None:
-        """The parser stops behind a head that asks for another protocol: read it again as if it had not asked."""
+        """The parser stops behind a head that asks for another protocol: read it again as if it had not asked.
+
+        Without the Upgrade lines the rest means what it meant: its framing, `close`, and what Connection names.
+        """
         head, self._upgrade_ignored = self._head, False
         if head is None:
             raise RequestRefused(400, "bad_request", "not valid HTTP", close=True)
-        plain = head.headers.without(_UPGRADE)
+        plain = head.headers.lines_but(b"upgrade")
         self._parser = httptools.HttpRequestParser(self)
         start = b"%b %b HTTP/%b\r\n" % (head.method, head.target, head.version.encode())
         self.feed(start + plain + b"\r\n" + rest)
