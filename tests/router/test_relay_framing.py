@@ -55,6 +55,25 @@ async def test_F2_trailers_and_headers_named_in_connection_end_here(
 
 
 @pytest.mark.parametrize(
+    "sent",
+    [
+        whole(ANSWER, headers=b"Connection: keep-alive, Content-Length\r\n"),
+        STREAM_HEAD.replace(b"\r\n\r\n", b"\r\nConnection: Transfer-Encoding\r\n\r\n") + chunk(delta()) + LAST_CHUNK,
+    ],
+    ids=["length", "chunks"],
+)
+async def test_F2_framing_named_in_connection_stays(client: Client, upstream: Upstream, sent: bytes) -> None:
+    async def name_it(call: Call) -> None:
+        await call.send(sent)
+
+    upstream.script = name_it
+    for _ in range(2):
+        answer = await client.ask(chat())
+        assert (answer.whole, answer.header("connection")) == (True, None)
+        assert sent.endswith(answer.raw)
+
+
+@pytest.mark.parametrize(
     "answers",
     [
         whole(ANSWER) * 2,

@@ -12,6 +12,8 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
+FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+"""What says where a body ends; whoever names it in Connection would have the next reader find another end."""
 OURS = b"x-infercrane-"
 REVISION = b"x-infercrane-revision"
 
@@ -47,11 +49,10 @@ class Headers:
         return b"".join([b"%b: %b\r\n" % (name, value) for found, name, value in self._lines if found != key])
 
     def without(self, dropped: frozenset[bytes]) -> bytes:
-        """The lines, each ended by CRLF, except the named ones, those a Connection header names, and ours."""
+        """The lines, each ended by CRLF, except the named ones, ours, and those of Connection but for the framing."""
         if b"connection" in self.first:
-            dropped = dropped.union(
-                name.strip().lower() for value in self.all(b"connection") for name in value.split(b",")
-            )
+            names = {name.strip().lower() for value in self.all(b"connection") for name in value.split(b",")}
+            dropped = dropped.union(names - FRAMING)
         return b"".join(
             [
                 b"%b: %b\r\n" % (name, value)
