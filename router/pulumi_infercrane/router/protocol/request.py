@@ -68,7 +68,6 @@ class RequestReader:
 
     __slots__ = (
         "_body",
-        "_body_size",
         "_continue",
         "_fed_into_head",
         "_feeding",
@@ -139,8 +138,7 @@ class RequestReader:
         self._underscores = False
         self._fed_into_head = 0
         self._head = None
-        self._body: list[bytes] = []
-        self._body_size = 0
+        self._body: bytes | bytearray = b""
 
     def on_url(self, piece: bytes) -> None:
         self._target += piece
@@ -176,17 +174,22 @@ class RequestReader:
             self._continue()
 
     def on_body(self, piece: bytes) -> None:
-        self._body_size += len(piece)
-        if self._body_size > self._limits.body:
+        body = self._body
+        if len(body) + len(piece) > self._limits.body:
             raise self._body_too_large()
-        self._body.append(piece)
+        if not body:
+            self._body = piece
+            return
+        if isinstance(body, bytes):
+            body = self._body = bytearray(body)  # a list of many small pieces would take many times their bytes
+        body += piece
 
     def on_message_complete(self) -> None:
         head = self._head
         if self._upgrade_ignored or head is None:
             return
-        body = b"".join(self._body)
-        self.phase, self._head, self._lines, self._body = _IDLE, None, [], []
+        body = bytes(self._body)
+        self.phase, self._head, self._lines, self._body = _IDLE, None, [], b""
         self._request_done(Request(head, body, self._parser.should_keep_alive()))
 
     def _body_too_large(self) -> RequestRefused:
