@@ -2,8 +2,11 @@
 
 import tracemalloc
 
+import pytest
+
+from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.request import Limits, Request, RequestReader
-from tests.router.ambiguous import HOST, post
+from tests.router.ambiguous import BODY, HOST, LENGTH, post
 
 CHUNKED_HEAD = post(HOST, "Transfer-Encoding: chunked", body=b"")
 
@@ -21,6 +24,14 @@ class Read:
             self.reader.feed(piece)
         return [request.body for request in self.requests]
 
+    def refused(self, *pieces: bytes) -> int:
+        """The status that the last of these reads ends in."""
+        self.feed(*pieces[:-1])
+        with pytest.raises(RequestRefused) as raised:
+            self.feed(pieces[-1])
+        assert raised.value.close
+        return raised.value.status
+
 
 def test_a_body_in_tiny_chunks_takes_little_more_than_its_bytes() -> None:
     read, count = Read(), 200_000
@@ -32,3 +43,22 @@ def test_a_body_in_tiny_chunks_takes_little_more_than_its_bytes() -> None:
     tracemalloc.stop()
     assert held < 3 * len(b"ab") * count
     assert read.feed(b"0\r\n\r\n") == [b"ab" * count]
+
+
+def test_a_long_body_does_not_count_for_the_head_behind_it() -> None:
+    body, behind = b"x" * 60_000, post(HOST, LENGTH)
+    first = post(HOST, f"Content-Length: {len(body)}", body=body)
+    assert Read().feed(first + behind[:40], behind[40:]) == [body, BODY]
+
+
+@pytest.mark.parametrize("known", [b"", post(HOST, LENGTH)], ids=["alone", "behind another request"])
+@pytest.mark.parametrize("more", [b"x" * 1000, b"X: %b\r\n" % (b"x" * 1000)], ids=["one line", "many lines"])
+def test_a_head_without_end_is_refused(known: bytes, more: bytes) -> None:
+    begun = post(HOST, "X: ", body=b"").removesuffix(b"\r\n\r\n")
+    most = Limits().request_line + Limits().head - len(begun)
+    assert Read().refused(known + begun, *[more] * (most // len(more)), more) == 431
+
+
+def test_a_head_that_came_long_with_the_end_of_another_request_is_refused() -> None:
+    long = b"X: %b\r\n" % (b"x" * 1000)
+    assert Read().refused(post(HOST, LENGTH) + post(HOST, body=b"")[:-2] + long * 40 + b"\r\n") == 431

@@ -69,12 +69,14 @@ class RequestReader:
     __slots__ = (
         "_body",
         "_continue",
+        "_fed_before",
         "_fed_into_head",
         "_feeding",
         "_head",
         "_head_done",
         "_limits",
         "_lines",
+        "_one_ended",
         "_parser",
         "_request_done",
         "_target",
@@ -100,7 +102,11 @@ class RequestReader:
         self._upgrade_ignored = False
         self._fed_into_head = 0
         """Bytes of earlier feeds that may belong to the head."""
+        self._fed_before = 0
+        """How many of them may belong to the request before it, which ended in the same feed."""
         self._feeding = 0
+        self._one_ended = False
+        """Whether a request ended in this feed."""
 
     def feed(self, data: bytes) -> None:
         """Take what was received.
@@ -108,18 +114,19 @@ class RequestReader:
         Raises:
             RequestRefused: the connection must be closed after the answer; requests before it were called back.
         """
-        self._feeding = len(data)
+        self._feeding, self._one_ended = len(data), False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._resume_without_upgrade(data[upgrade.args[0] :])
+            return
         except httptools.HttpParserCallbackError as error:
             raise _cause(error) from None
         except httptools.HttpParserError as error:
             raise RequestRefused(400, "bad_request", f"not valid HTTP: {error}", close=True) from None
         if self.phase is _HEAD:
             self._fed_into_head += len(data)
-            if self._fed_into_head > self._limits.head + self._limits.request_line:
+            if self._fed_into_head - self._fed_before > self._limits.head + self._limits.request_line:
                 raise _head_too_large()
 
     @property
@@ -137,6 +144,7 @@ class RequestReader:
         self._lines: list[Line] = []
         self._underscores = False
         self._fed_into_head = 0
+        self._fed_before = self._feeding if self._one_ended else 0
         self._head = None
         self._body: bytes | bytearray = b""
 
@@ -188,7 +196,7 @@ class RequestReader:
         head = self._head
         if self._upgrade_ignored or head is None:
             return
-        body = bytes(self._body)
+        body, self._one_ended = bytes(self._body), True
         self.phase, self._head, self._lines, self._body = _IDLE, None, [], b""
         self._request_done(Request(head, body, self._parser.should_keep_alive()))
 
