@@ -62,3 +62,29 @@ def test_a_head_without_end_is_refused(known: bytes, more: bytes) -> None:
 def test_a_head_that_came_long_with_the_end_of_another_request_is_refused() -> None:
     long = b"X: %b\r\n" % (b"x" * 1000)
     assert Read().refused(post(HOST, LENGTH) + post(HOST, body=b"")[:-2] + long * 40 + b"\r\n") == 431
+
+
+@pytest.mark.parametrize("begun", [b"0\r\nX-Trailer: ", b"5;x="], ids=["trailer", "chunk extension"])
+@pytest.mark.parametrize("body", [b"", b"x" * 1_000_000], ids=["at once", "behind a long body"])
+def test_what_is_beside_a_body_is_bounded(begun: bytes, body: bytes) -> None:
+    chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+    piece = b"x" * 1000
+    assert Read().refused(CHUNKED_HEAD + chunk, begun, *[piece] * (Limits().head // len(piece)), piece) == 431
+
+
+def test_many_trailers_are_as_large_as_one() -> None:
+    line = b"X: %b\r\n" % (b"x" * 1000)
+    assert Read().refused(CHUNKED_HEAD, b"0\r\n", *[line] * (Limits().head // len(line)), line) == 431
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000], ids=["byte by byte", "in threes", "many chunks at once"])
+def test_a_body_may_come_in_chunks_of_one_byte(size: int) -> None:
+    data = b"0001\r\nx\r\n" * 10_000 + b"0\r\nX-Trailer: 1\r\n\r\n"
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    assert Read().feed(CHUNKED_HEAD, *pieces) == [b"x" * 10_000]
+
+
+def test_two_bodies_in_three_reads_are_not_beside_each_other() -> None:
+    body = b"x" * 100_000
+    one = post(HOST, f"Content-Length: {len(body)}", body=body)
+    assert Read().feed(one[:50_000], one[50_000:] + one[:50_000], one[50_000:]) == [body, body]

@@ -13,10 +13,13 @@ import httptools
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.headers import Headers, Line, size_of
 
+MOST_FRAMING = 8
+"""Bytes of chunk framing for one of the body; five are needed when it comes in chunks of one byte."""
+
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes, except `headers`."""
+    """Bytes, except `headers`. `head` is also the most of trailers or chunk extensions."""
 
     request_line: int = 8 * 1024
     head: int = 32 * 1024
@@ -67,7 +70,9 @@ class RequestReader:
     """
 
     __slots__ = (
+        "_beside_body",
         "_body",
+        "_body_before",
         "_continue",
         "_fed_before",
         "_fed_into_head",
@@ -104,6 +109,10 @@ class RequestReader:
         """Bytes of earlier feeds that may belong to the head."""
         self._fed_before = 0
         """How many of them may belong to the request before it, which ended in the same feed."""
+        self._body_before = 0
+        """Bytes of the body that earlier feeds brought."""
+        self._beside_body = 0
+        """Bytes of earlier feeds that are neither body nor the framing it needs."""
         self._feeding = 0
         self._one_ended = False
         """Whether a request ended in this feed."""
@@ -114,7 +123,7 @@ class RequestReader:
         Raises:
             RequestRefused: the connection must be closed after the answer; requests before it were called back.
         """
-        self._feeding, self._one_ended = len(data), False
+        began_in, self._feeding, self._one_ended = self.phase, len(data), False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -125,9 +134,9 @@ class RequestReader:
         except httptools.HttpParserError as error:
             raise RequestRefused(400, "bad_request", f"not valid HTTP: {error}", close=True) from None
         if self.phase is _HEAD:
-            self._fed_into_head += len(data)
-            if self._fed_into_head - self._fed_before > self._limits.head + self._limits.request_line:
-                raise _head_too_large()
+            self._bound_head()
+        elif self.phase is _BODY:
+            self._bound_body(first=began_in is not _BODY or self._one_ended)
 
     @property
     def awaits_continue(self) -> bool:
@@ -199,6 +208,22 @@ class RequestReader:
         body, self._one_ended = bytes(self._body), True
         self.phase, self._head, self._lines, self._body = _IDLE, None, [], b""
         self._request_done(Request(head, body, self._parser.should_keep_alive()))
+
+    def _bound_head(self) -> None:
+        self._fed_into_head += self._feeding
+        if self._fed_into_head - self._fed_before > self._limits.head + self._limits.request_line:
+            raise _head_too_large()
+
+    def _bound_body(self, *, first: bool) -> None:
+        """Refuse trailers and chunk extensions without end: the parser does not tell of them before they end."""
+        before, self._body_before = self._body_before, len(self._body)
+        if first:  # other bytes came with it
+            self._beside_body = 0
+            return
+        grown = self._body_before - before
+        self._beside_body = max(0, self._beside_body + self._feeding - grown - MOST_FRAMING * grown)
+        if self._beside_body > self._limits.head:
+            raise RequestRefused(431, "head_too_large", "trailers or chunk extensions are too large", close=True)
 
     def _body_too_large(self) -> RequestRefused:
         return RequestRefused(413, "body_too_large", f"the body may have {self._limits.body} bytes", close=True)
