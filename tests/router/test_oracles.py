@@ -70,7 +70,9 @@ REQUEST_LINES = st.builds(
     lambda method, target, version: method + b" " + target + b" " + version,
     st.sampled_from([b"POST"] * 6 + [b"GET", b"HEAD", b"OPTIONS", b"post", b"CONNECT", b"PO ST", b"", b"PRI"]),
     st.sampled_from([b"/"] * 6 + [b"/a?b", b"*", b"http://a/", b"/\xff", b"/#x", b"/ x", b"a", b"", b"a:80"]),
-    st.sampled_from([b"HTTP/1.1"] * 8 + [b"HTTP/1.0", b"HTTP/2.0", b"HTTP/1.2", b"HTTP/1.10", b"http/1.1", b""]),
+    st.sampled_from(
+        [b"HTTP/1.1"] * 8 + [b"HTTP/1.0", b"HTTP/2.0", b"HTTP/1.2", b"HTTP/1.10", b"http/1.1", b"RTSP/1.0", b""]
+    ),
 )  # fmt: skip
 STATUS_LINES = st.sampled_from(
     [b"HTTP/1.1 200 OK"] * 8

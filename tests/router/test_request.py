@@ -88,3 +88,18 @@ def test_two_bodies_in_three_reads_are_not_beside_each_other() -> None:
     body = b"x" * 100_000
     one = post(HOST, f"Content-Length: {len(body)}", body=body)
     assert Read().feed(one[:50_000], one[50_000:] + one[:50_000], one[50_000:]) == [body, body]
+
+
+@pytest.mark.parametrize("at", range(25, 45, 3))
+def test_another_protocol_is_refused_however_its_request_line_is_cut(at: int) -> None:
+    data = post(HOST, LENGTH, version="RTSP/1.0")
+    whole = post(HOST, LENGTH)
+    assert Read().refused(data[:at], data[at:]) == 505
+    assert Read().refused(whole + data[:at], data[at:]) == 505
+    assert Read().feed(whole[:at], whole[at:]) == [BODY]
+
+
+def test_a_body_may_speak_of_another_protocol() -> None:
+    body = post(HOST, version="RTSP/1.0")
+    one = post(HOST, f"Content-Length: {len(body)}", body=body)
+    assert Read().feed(one + one) == [body, body]

@@ -28,7 +28,7 @@ WORDS = (
     b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n", b"Host: a\r\n", b"Expect: 100-continue\r\n",
     b"Upgrade: h2c\r\n", b"Connection: Upgrade, Content-Length, Transfer-Encoding\r\n",
     b"Connection: Content-Length, Transfer-Encoding\r\n", b"HTTP/1.1 200 OK\r\n",
-    b"HTTP/1.1 103 H\r\n\r\n", b"POST / HTTP/1.1\r\n", b"data: ",
+    b"HTTP/1.1 103 H\r\n\r\n", b"POST / HTTP/1.1\r\n", b" RTSP/1.0\r\n", b"data: ",
     b"event: error\n", b'"finish_reason":"stop"', b"\xef\xbb\xbf", b'"model":', b"\\u006d", b'"error":{}', b" ",
     b"\t", b"\x00", b":", b";", b",",
 )  # fmt: skip

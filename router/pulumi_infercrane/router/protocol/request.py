@@ -4,6 +4,7 @@ httptools refuses much of what is ambiguous by itself; what it lets through is r
 a request is understood in one way only, or answered with an error and the connection closed.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -15,6 +16,8 @@ from pulumi_infercrane.router.protocol.headers import Headers, Line, size_of
 
 MOST_FRAMING = 8
 """Bytes of chunk framing for one of the body; five are needed when it comes in chunks of one byte."""
+
+_after_blanks = re.compile(rb" +HTTP/").match
 
 
 @dataclass(frozen=True)
@@ -73,18 +76,19 @@ class RequestReader:
         "_beside_body",
         "_body",
         "_body_before",
+        "_body_size",
         "_continue",
-        "_fed_before",
-        "_fed_into_head",
-        "_feeding",
         "_head",
         "_head_done",
         "_limits",
         "_lines",
         "_one_ended",
         "_parser",
+        "_read",
         "_request_done",
+        "_start",
         "_target",
+        "_target_at",
         "_underscores",
         "_upgrade_ignored",
         "phase",
@@ -105,15 +109,18 @@ class RequestReader:
         self._parser = httptools.HttpRequestParser(self)
         self._head: Head | None = None
         self._upgrade_ignored = False
-        self._fed_into_head = 0
-        """Bytes of earlier feeds that may belong to the head."""
-        self._fed_before = 0
-        """How many of them may belong to the request before it, which ended in the same feed."""
+        self._read = b""
+        """What came since the feed in which an unfinished head began."""
+        self._start = 0
+        """Where in it that head begins, or earlier, when another request ended in the same feed."""
+        self._target_at = -1
+        """Where in it the target is that was read last; negative when that was another feed."""
+        self._body_size = 0
+        """Of the request that ended last."""
         self._body_before = 0
         """Bytes of the body that earlier feeds brought."""
         self._beside_body = 0
         """Bytes of earlier feeds that are neither body nor the framing it needs."""
-        self._feeding = 0
         self._one_ended = False
         """Whether a request ended in this feed."""
 
@@ -123,7 +130,8 @@ class RequestReader:
         Raises:
             RequestRefused: the connection must be closed after the answer; requests before it were called back.
         """
-        began_in, self._feeding, self._one_ended = self.phase, len(data), False
+        began_in, self._one_ended = self.phase, False
+        self._read += data
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -135,8 +143,10 @@ class RequestReader:
             raise RequestRefused(400, "bad_request", f"not valid HTTP: {error}", close=True) from None
         if self.phase is _HEAD:
             self._bound_head()
-        elif self.phase is _BODY:
-            self._bound_body(first=began_in is not _BODY or self._one_ended)
+            return
+        self._read, self._target_at = b"", -1
+        if self.phase is _BODY:
+            self._bound_body(len(data), first=began_in is not _BODY or self._one_ended)
 
     @property
     def awaits_continue(self) -> bool:
@@ -152,8 +162,7 @@ class RequestReader:
         self._target = b""
         self._lines: list[Line] = []
         self._underscores = False
-        self._fed_into_head = 0
-        self._fed_before = self._feeding if self._one_ended else 0
+        self._start = self._behind() if self._one_ended else 0
         self._head = None
         self._body: bytes | bytearray = b""
 
@@ -170,7 +179,7 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         lines = self._lines
-        too_large = self._fed_into_head + self._feeding > self._limits.head and size_of(lines) > self._limits.head
+        too_large = len(self._read) > self._limits.head and size_of(lines) > self._limits.head
         if too_large or len(lines) > self._limits.headers:
             raise _head_too_large()
         parser, target = self._parser, self._target
@@ -179,6 +188,8 @@ class RequestReader:
             lines = [line for line in lines if b"_" not in line[0]]
         head = Head(parser.get_method(), target, path, parser.get_http_version(), Headers(lines))
         refuse_ambiguous(head)
+        if not self._says_http():
+            raise _other_protocol()
         self._upgrade_ignored = parser.should_upgrade()
         self._head = head
         if self._upgrade_ignored:
@@ -205,23 +216,35 @@ class RequestReader:
         head = self._head
         if self._upgrade_ignored or head is None:
             return
-        body, self._one_ended = bytes(self._body), True
+        body = bytes(self._body)
+        self._one_ended, self._body_size = True, len(body)
         self.phase, self._head, self._lines, self._body = _IDLE, None, [], b""
         self._request_done(Request(head, body, self._parser.should_keep_alive()))
 
+    def _behind(self) -> int:
+        """Where in `_read` the request that just ended does; with chunks, a place in it."""
+        if self._target_at < 0:
+            return self._body_size - self._body_before
+        return self._read.find(b"\r\n\r\n", self._target_at) + 4 + self._body_size
+
+    def _says_http(self) -> bool:
+        """Whether the request line does: the parser takes `RTSP/1.0` for a version too, and does not tell."""
+        read, target = self._read, self._target
+        self._target_at = at = read.find(target, self._start)
+        return read.startswith(b" HTTP/", at + len(target)) or _after_blanks(read, at + len(target)) is not None
+
     def _bound_head(self) -> None:
-        self._fed_into_head += self._feeding
-        if self._fed_into_head - self._fed_before > self._limits.head + self._limits.request_line:
+        if len(self._read) - self._start > self._limits.head + self._limits.request_line:
             raise _head_too_large()
 
-    def _bound_body(self, *, first: bool) -> None:
+    def _bound_body(self, fed: int, *, first: bool) -> None:
         """Refuse trailers and chunk extensions without end: the parser does not tell of them before they end."""
         before, self._body_before = self._body_before, len(self._body)
         if first:  # other bytes came with it
             self._beside_body = 0
             return
         grown = self._body_before - before
-        self._beside_body = max(0, self._beside_body + self._feeding - grown - MOST_FRAMING * grown)
+        self._beside_body = max(0, self._beside_body + fed - grown - MOST_FRAMING * grown)
         if self._beside_body > self._limits.head:
             raise RequestRefused(431, "head_too_large", "trailers or chunk extensions are too large", close=True)
 
@@ -233,7 +256,7 @@ class RequestReader:
 
         Without the Upgrade lines the rest means what it meant: its framing, `close`, and what Connection names.
         """
-        head, self._upgrade_ignored = self._head, False
+        head, self._upgrade_ignored, self._read = self._head, False, b""
         if head is None:
             raise RequestRefused(400, "bad_request", "not valid HTTP", close=True)
         plain = head.headers.lines_but(b"upgrade")
@@ -249,7 +272,7 @@ def refuse_ambiguous(head: Head) -> None:
         RequestRefused: the connection must be closed.
     """
     if head.version != "1.1" and head.version != "1.0":
-        raise RequestRefused(505, "http_version", "only HTTP/1.0 and HTTP/1.1 are spoken here", close=True)
+        raise _other_protocol()
     if head.method == b"CONNECT":
         raise RequestRefused(501, "not_implemented", "this is no forward proxy", close=True)
     if not head.target.startswith(b"/") or b"#" in head.target:
@@ -283,6 +306,10 @@ def has_body(head: Head) -> bool:
 
 def _bad(message: str) -> RequestRefused:
     return RequestRefused(400, "bad_request", message, close=True)
+
+
+def _other_protocol() -> RequestRefused:
+    return RequestRefused(505, "http_version", "only HTTP/1.0 and HTTP/1.1 are spoken here", close=True)
 
 
 def _head_too_large() -> RequestRefused:
