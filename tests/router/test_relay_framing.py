@@ -225,6 +225,11 @@ async def test_F5_a_client_that_waits_for_100_gets_it(router: Running, client: C
     assert upstream.calls[0].header("expect") is None
 
 
+async def test_F5_clients_of_http_1_0_know_no_100(client: Client) -> None:
+    await client.send(post(HOST, LENGTH, "Expect: 100-continue", version="HTTP/1.0"))
+    assert (await client.head()).status == 200
+
+
 async def test_F5_other_expectations_are_417(router: Running, client: Client) -> None:
     assert (await client.ask(post(HOST, LENGTH, "Expect: miracles"))).status == 417
 

@@ -198,7 +198,7 @@ class RequestReader:
             raise self._body_too_large()
         self._head_done(head)
         self.phase = _BODY
-        if b"expect" in head.headers.first:
+        if b"expect" in head.headers.first and head.version != "1.0":
             self._continue()
 
     def on_body(self, piece: bytes) -> None:
