@@ -79,6 +79,7 @@ AMBIGUOUS = {
         post(HOST, LENGTH, "Transfer-Encoding: chunked", *upgrade("Content-Length"), body=CHUNKED),
         400,
     ),
+    "compressed behind identity": (post(HOST, LENGTH, "Content-Encoding: identity", "Content-Encoding: gzip"), 415),
     "length named": (post(HOST, LENGTH, "Connection: close, Content-Length"), 200),
     "coding named": (
         post(HOST, "Transfer-Encoding: chunked", "Connection: Transfer-Encoding, close", body=CHUNKED),

@@ -294,7 +294,9 @@ def _refuse_framing(head: Head, headers: Headers) -> None:
         raise RequestRefused(501, "not_implemented", "the only transfer coding taken is chunked", close=True)
     if head.method in (b"GET", b"HEAD") and has_body(head):
         raise _bad("this method takes no body")
-    if headers.first.get(b"content-encoding", b"identity").lower() != b"identity":
+    if b"content-encoding" in headers.first and any(
+        coding.strip().lower() != b"identity" for coding in headers.all(b"content-encoding")
+    ):
         raise RequestRefused(415, "compressed_body", "send the body uncompressed", close=True)
 
 
