@@ -76,6 +76,16 @@ async def _garbage(call: Call) -> None:
     await call.send(b"\x16\x03\x01 nonsense\r\n\r\n")
 
 
+async def _banner(call: Call) -> None:
+    await call.send(b"SSH-2.0-OpenSSH_9.6\r\n")
+    await call.until_told()
+
+
+async def _lines_of_lf(call: Call) -> None:
+    await call.send(whole(ANSWER).replace(b"\r\n", b"\n"))
+    await call.until_told()
+
+
 async def _half(call: Call) -> None:
     await call.send(*_first_half(call))
     call.writer.close()
@@ -144,6 +154,14 @@ FAULTS = (
         reads_body=False,
     ),
     Fault("answers what is not HTTP", _garbage, Expected("502 `upstream_protocol`", Outcome.UPSTREAM_PROTOCOL)),
+    Fault(
+        "greets in another protocol and waits", _banner, Expected("502 `upstream_protocol`", Outcome.UPSTREAM_PROTOCOL)
+    ),
+    Fault(
+        "ends the lines of its head with LF alone",
+        _lines_of_lf,
+        Expected("502 `upstream_protocol`", Outcome.UPSTREAM_PROTOCOL),
+    ),
     Fault("dies in the middle of its answer", _half, _CUT),
     Fault(
         "falls silent in the middle of its answer",

@@ -124,6 +124,28 @@ async def test_F3_an_answer_begins_with_a_status_line_of_text(
     assert (await client.ask(chat(stream=False))).error == "upstream_protocol"
 
 
+@pytest.mark.parametrize("sent", [b"\x15\x03\x01\x00\x02\x02\x50", b"\r", b"HTTP/2", b"HTTP/1.1 200 OK\r\nX: 1\n"])
+async def test_F3_what_can_become_no_answer_is_not_waited_for(
+    router: Running, client: Client, upstream: Upstream, sent: bytes
+) -> None:
+    async def begin(call: Call) -> None:
+        await call.send(sent)
+        await call.until_told()
+
+    upstream.script = begin
+    assert (await client.ask(chat())).error == "upstream_protocol"
+
+
+async def test_F3_an_answer_may_come_byte_by_byte(client: Client, upstream: Upstream) -> None:
+    async def slowly(call: Call) -> None:
+        for byte in whole(ANSWER):
+            await call.send(bytes([byte]))
+            await asyncio.sleep(0)
+
+    upstream.script = slowly
+    assert json.loads((await client.ask(chat(stream=False))).body) == ANSWER
+
+
 async def test_F3_bytes_on_an_idle_connection_close_it(router: Running, client: Client, upstream: Upstream) -> None:
     assert (await client.ask(chat())).whole
     (call,) = upstream.calls

@@ -19,6 +19,8 @@ REFRAMED = DECHUNKED | {b"content-digest", b"content-length", b"content-md5", b"
 """When its content is another one: what was said about its bytes does not hold."""
 _INTERIM = DECHUNKED | {b"content-length"}
 _BODILESS = (204, 304)
+_START = b"HTTP/1."
+_has_bare_lf = re.compile(rb"(?<!\r)\n").search
 _has_control = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
 _NO_HEADERS = Headers([])
 
@@ -81,7 +83,7 @@ class ResponseReader:
         self._held += data
         while (end := self._held.find(b"\r\n\r\n") + 4) > 3:
             head, self._held = self._held[:end], self._held[end:]
-            if not head.startswith(b"HTTP/1."):  # the parser skips line ends before it
+            if not head.startswith(_START):  # the parser skips line ends before it
                 raise AnswerInvalid("not HTTP/1.x")
             self._feed(head)
             self._start_line = _start_line(head)
@@ -90,8 +92,7 @@ class ResponseReader:
                 rest, self._held = self._held, b""
                 return rest
             self._interim()
-        if len(self._held) > MAX_HEAD:
-            raise AnswerInvalid("head too large")
+        _refuse_begun(self._held)
         return None
 
     def feed(self, data: bytes) -> None:
@@ -183,6 +184,16 @@ class ResponseReader:
         if self.headers.repeated(b"transfer-encoding") or coding.strip().lower() != b"chunked":
             raise AnswerInvalid("a transfer coding other than chunked")
         return True
+
+
+def _refuse_begun(held: bytes) -> None:
+    """What can become no head is refused at once: the rest may never come."""
+    if not held.startswith(_START[: len(held)]):
+        raise AnswerInvalid("not HTTP/1.x")
+    if _has_bare_lf(held):
+        raise AnswerInvalid("a line that ends without CR")
+    if len(held) > MAX_HEAD:
+        raise AnswerInvalid("head too large")
 
 
 def _start_line(head: bytes) -> bytes:
