@@ -303,6 +303,14 @@ async def test_F7_a_body_that_ends_with_the_connection(router: Running, client: 
     assert await router.outcome() == Outcome.COMPLETE
 
 
+async def test_F7_an_answer_of_http_1_0_has_no_chunks(client: Client, upstream: Upstream) -> None:
+    async def chunked(call: Call) -> None:
+        await call.send(STREAM_HEAD.replace(b"1.1", b"1.0"), chunk(delta()), LAST_CHUNK)
+
+    upstream.script = chunked
+    assert (await client.ask(chat())).error == "upstream_protocol"
+
+
 @pytest.mark.parametrize("name", ["m", "a-much-longer-name-than-the-alias/that-was-asked-for", 'q"uote'])
 async def test_F8_a_chunked_body_leaves_with_one_right_length(
     router: Running, client: Client, upstream: Upstream, name: str

@@ -183,6 +183,8 @@ class ResponseReader:
             return False
         if self.headers.repeated(b"transfer-encoding") or coding.strip().lower() != b"chunked":
             raise AnswerInvalid("a transfer coding other than chunked")
+        if self._parser.get_http_version() == "1.0":
+            raise AnswerInvalid("HTTP/1.0 has no Transfer-Encoding")
         return True
 
 
