@@ -73,6 +73,38 @@ async def test_F2_framing_named_in_connection_stays(client: Client, upstream: Up
         assert sent.endswith(answer.raw)
 
 
+async def test_F2_trailers_of_an_answer_pass(client: Client, upstream: Upstream) -> None:
+    async def trailer(call: Call) -> None:
+        await call.stream(delta())
+        await call.send(b"0\r\nServer-Timing: x\r\n\r\n")
+
+    upstream.script = trailer
+    await client.send(chat())
+    assert (await client.head()).status == 200
+    assert await client.reader.readuntil(b"0\r\nServer-Timing: x\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "trailer", ["X-InferCrane-Revision: fake", "Set-Cookie: a=b", "content-length: 5", "Connection: close"]
+)
+@pytest.mark.parametrize("version", ["HTTP/1.1", "HTTP/1.0"])
+@pytest.mark.parametrize("in_parts", [False, True])
+async def test_F2_trailers_that_speak_for_the_router_break_an_answer(
+    router: Running, client: Client, upstream: Upstream, trailer: str, version: str, in_parts: bool
+) -> None:
+    async def speak(call: Call) -> None:
+        await call.stream(delta())
+        for part in ("0\r\n", f"{trailer}\r\n", "\r\n"):
+            await call.send(part.encode())
+            await asyncio.sleep(0.01 * in_parts)
+
+    upstream.script = speak
+    body = b'{"model":"chat","stream":true}'
+    await client.send(post(HOST, f"Content-Length: {len(body)}", version=version, body=body))
+    assert not (await client.until_closed()).endswith(b"\r\n\r\n")
+    assert await router.outcome() == Outcome.UPSTREAM_PROTOCOL
+
+
 @pytest.mark.parametrize(
     "answers",
     [

@@ -8,7 +8,7 @@ import httptools
 import orjson
 
 from pulumi_infercrane.router.errors import AnswerInvalid
-from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, Headers, Line
+from pulumi_infercrane.router.protocol.headers import FRAMING, HOP_BY_HOP, OURS, Headers, Line
 
 MAX_HEAD = 64 * 1024
 
@@ -17,7 +17,9 @@ FRAMED = HOP_BY_HOP | {b"x-request-id"}
 DECHUNKED = FRAMED | {b"transfer-encoding"}
 REFRAMED = DECHUNKED | {b"content-digest", b"content-length", b"content-md5", b"digest", b"etag", b"repr-digest"}
 """When its content is another one: what was said about its bytes does not hold."""
-_INTERIM = DECHUNKED | {b"content-length"}
+_NO_TRAILERS = FRAMED | FRAMING | {b"content-encoding", b"content-type", b"set-cookie"}
+"""What may not come behind a body: it would tell of the message itself, or in the name of the router."""
+_INTERIM = FRAMED | FRAMING
 _BODILESS = (204, 304)
 _START = b"HTTP/1."
 _has_bare_lf = re.compile(rb"(?<!\r)\n").search
@@ -142,8 +144,11 @@ class ResponseReader:
         self._lines = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        key = name.lower()
         if not self.head_done:
-            self._lines.append((name.lower(), name, value))
+            self._lines.append((key, name, value))
+        elif key in _NO_TRAILERS or key.startswith(OURS):
+            raise AnswerInvalid("a trailer that a client could take for a header of the answer")
 
     def on_headers_complete(self) -> None:
         self.headers = Headers(self._lines)
