@@ -154,6 +154,13 @@ def test_an_endless_event_is_unobserved_and_not_kept() -> None:
     assert not observer.streaming
 
 
+@pytest.mark.parametrize("line", [b"data\n", b"data:\n", b"data: x\n"])
+def test_an_endless_event_of_short_lines_is_not_kept_either(line: bytes) -> None:
+    result, observer = observe(*[line * 10_000] * (MAX_PENDING // (10_000 * len(b"data")) + 1), whole=True)
+    assert result == Outcome.UNOBSERVED
+    assert not observer.streaming
+
+
 def test_a_long_event_in_small_pieces_costs_no_more_than_its_length() -> None:
     reader, began = EventReader(), process_time()
     for _ in range(MAX_PENDING // 100):

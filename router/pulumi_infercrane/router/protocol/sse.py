@@ -75,7 +75,7 @@ class EventReader:
         value = value.removeprefix(b" ")
         if field == b"data":
             self._data.append(value)
-            self._size += len(value)
+            self._size += len(line)  # not of the value: lines without one are held too
         elif field == b"event":
             self._name = value
         return None
