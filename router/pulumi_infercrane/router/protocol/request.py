@@ -76,8 +76,8 @@ class RequestReader:
         "_beside_body",
         "_body",
         "_body_before",
-        "_body_size",
         "_continue",
+        "_ended_size",
         "_head",
         "_head_done",
         "_limits",
@@ -115,7 +115,7 @@ class RequestReader:
         """Where in it that head begins, or earlier, when another request ended in the same feed."""
         self._target_at = -1
         """Where in it the target is that was read last; negative when that was another feed."""
-        self._body_size = 0
+        self._ended_size = 0
         """Of the request that ended last."""
         self._body_before = 0
         """Bytes of the body that earlier feeds brought."""
@@ -217,15 +217,15 @@ class RequestReader:
         if self._upgrade_ignored or head is None:
             return
         body = bytes(self._body)
-        self._one_ended, self._body_size = True, len(body)
+        self._one_ended, self._ended_size = True, len(body)
         self.phase, self._head, self._lines, self._body = _IDLE, None, [], b""
         self._request_done(Request(head, body, self._parser.should_keep_alive()))
 
     def _behind(self) -> int:
         """Where in `_read` the request that just ended does; with chunks, a place in it."""
         if self._target_at < 0:
-            return self._body_size - self._body_before
-        return self._read.find(b"\r\n\r\n", self._target_at) + 4 + self._body_size
+            return self._ended_size - self._body_before
+        return self._read.find(b"\r\n\r\n", self._target_at) + 4 + self._ended_size
 
     def _says_http(self) -> bool:
         """Whether the request line does: the parser takes `RTSP/1.0` for a version too, and does not tell."""
