@@ -111,4 +111,4 @@ async def test_one_model_by_its_name(
 
 async def test_the_models_are_only_read(router: Running, client: Client) -> None:
     answer = await client.ask(b"DELETE /v1/models/chat HTTP/1.1\r\nHost: a\r\n\r\n")
-    assert (answer.status, answer.error) == (405, "method_not_allowed")
+    assert (answer.status, answer.error, answer.header("allow")) == (405, "method_not_allowed", "GET, HEAD")

@@ -264,7 +264,7 @@ async def test_K7_websockets_are_404(router: Running, client: Client) -> None:
 @pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS"])
 async def test_a_known_path_takes_its_method_only(router: Running, client: Client, method: str) -> None:
     answer = await client.ask(f"{method} /v1/chat/completions HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-    assert (answer.status, answer.error) == (405, "method_not_allowed")
+    assert (answer.status, answer.error, answer.header("allow")) == (405, "method_not_allowed", "POST")
 
 
 async def test_a_service_answers_its_protocols_only(router: Running, client: Client, upstream: Upstream) -> None:

@@ -236,6 +236,7 @@ class RequestRefused(RouterError):
         retry_after_s: int | None = None,
         service: str = "",
         reason: str = "",
+        allow: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -244,6 +245,8 @@ class RequestRefused(RouterError):
         self.retry_after_s = retry_after_s
         self.service = service
         self.reason = reason or code
+        self.allow = allow
+        """The methods that are taken, of a 405."""
         self.head: Head | None = None
         """Of a request that was refused before its body was read."""
         self.asked: Asked | None = None

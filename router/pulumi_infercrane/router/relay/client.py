@@ -301,6 +301,8 @@ class ClientConnection(asyncio.Protocol):
             headers += RETRY_SOON
         if refused.status == 401:
             headers += b"WWW-Authenticate: Bearer\r\n"
+        if refused.allow:
+            headers += b"Allow: %b\r\n" % refused.allow.encode()
         self.write(_error_answer(refused.status, refused.code, str(refused), headers, close, head_only))
         if close:
             self._linger()

@@ -111,7 +111,7 @@ def refuse_path(head: Head) -> None:
     allowed = (b"POST",) if proxied else (b"GET", b"HEAD")
     if head.method not in allowed:
         names = b", ".join(allowed).decode()
-        raise RequestRefused(405, "method_not_allowed", f"{_shown(path)} takes {names}")
+        raise RequestRefused(405, "method_not_allowed", f"{_shown(path)} takes {names}", allow=names)
 
 
 def no_model(name: str) -> RequestRefused:
