@@ -73,7 +73,7 @@ async def test_F2_framing_named_in_connection_stays(client: Client, upstream: Up
         assert sent.endswith(answer.raw)
 
 
-async def test_F2_trailers_of_an_answer_pass(client: Client, upstream: Upstream) -> None:
+async def test_trailers_of_an_answer_pass(client: Client, upstream: Upstream) -> None:
     async def trailer(call: Call) -> None:
         await call.stream(delta())
         await call.send(b"0\r\nServer-Timing: x\r\n\r\n")
@@ -89,7 +89,7 @@ async def test_F2_trailers_of_an_answer_pass(client: Client, upstream: Upstream)
 )
 @pytest.mark.parametrize("version", ["HTTP/1.1", "HTTP/1.0"])
 @pytest.mark.parametrize("in_parts", [False, True])
-async def test_F2_trailers_that_speak_for_the_router_break_an_answer(
+async def test_F12_trailers_that_speak_for_the_router_break_an_answer(
     router: Running, client: Client, upstream: Upstream, trailer: str, version: str, in_parts: bool
 ) -> None:
     async def speak(call: Call) -> None:
@@ -258,7 +258,7 @@ async def test_a_wish_for_another_protocol_is_ignored(
     assert (call.body, call.header("upgrade")) == (BODY.replace(b"chat", b"org/model"), None)
 
 
-async def test_N15_a_wish_for_another_protocol_takes_nothing_else_from_the_request(
+async def test_a_wish_for_another_protocol_takes_nothing_else_from_the_request(
     router: Running, client: Client, upstream: Upstream, start_upstream: Callable[[], Awaitable[Upstream]]
 ) -> None:
     other = await start_upstream()

@@ -51,6 +51,11 @@ def test_a_long_body_does_not_count_for_the_head_behind_it() -> None:
     assert Read().feed(first + behind[:40], behind[40:]) == [body, BODY]
 
 
+def test_chunks_do_not_count_for_the_head_behind_them() -> None:
+    chunks, behind = b"1\r\nx\r\n" * 10_000 + b"0\r\n\r\n", post(HOST, LENGTH)
+    assert Read().feed(CHUNKED_HEAD + chunks + behind[:40], behind[40:]) == [b"x" * 10_000, BODY]
+
+
 @pytest.mark.parametrize("known", [b"", post(HOST, LENGTH)], ids=["alone", "behind another request"])
 @pytest.mark.parametrize("more", [b"x" * 1000, b"X: %b\r\n" % (b"x" * 1000)], ids=["one line", "many lines"])
 def test_a_head_without_end_is_refused(known: bytes, more: bytes) -> None:

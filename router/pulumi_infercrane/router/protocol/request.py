@@ -74,6 +74,7 @@ class RequestReader:
 
     __slots__ = (
         "_beside_body",
+        "_beside_head",
         "_body",
         "_body_before",
         "_continue",
@@ -112,7 +113,7 @@ class RequestReader:
         self._read = b""
         """What came since the feed in which an unfinished head began."""
         self._start = 0
-        """Where in it that head begins, or earlier, when another request ended in the same feed."""
+        """Where in it that head begins; behind chunks, a place before."""
         self._target_at = -1
         """Where in it the target is that was read last; negative when that was another feed."""
         self._ended_size = 0
@@ -121,6 +122,8 @@ class RequestReader:
         """Bytes of the body that earlier feeds brought."""
         self._beside_body = 0
         """Bytes of earlier feeds that are neither body nor the framing it needs."""
+        self._beside_head = 0
+        """Bytes of `_read` that may be of the request before, because it ended in the same feed."""
         self._one_ended = False
         """Whether a request ended in this feed."""
 
@@ -142,7 +145,7 @@ class RequestReader:
         except httptools.HttpParserError as error:
             raise RequestRefused(400, "bad_request", f"not valid HTTP: {error}", close=True) from None
         if self.phase is _HEAD:
-            self._bound_head()
+            self._bound_head(first=began_in is not _HEAD or self._one_ended)
             return
         self._read, self._target_at = b"", -1
         if self.phase is _BODY:
@@ -233,8 +236,10 @@ class RequestReader:
         self._target_at = at = read.find(target, self._start)
         return read.startswith(b" HTTP/", at + len(target)) or _after_blanks(read, at + len(target)) is not None
 
-    def _bound_head(self) -> None:
-        if len(self._read) - self._start > self._limits.head + self._limits.request_line:
+    def _bound_head(self, *, first: bool) -> None:
+        if first:
+            self._beside_head = len(self._read) if self._one_ended else 0
+        if len(self._read) - self._beside_head > self._limits.head + self._limits.request_line:
             raise _head_too_large()
 
     def _bound_body(self, fed: int, *, first: bool) -> None:
