@@ -154,7 +154,8 @@ class RequestReader:
     @property
     def awaits_continue(self) -> bool:
         """Whether the client has asked for `100 Continue` and sent nothing of the body yet."""
-        return self._head is not None and not self._body_size and b"expect" in self._head.headers.first
+        head = self._head
+        return head is not None and head.version != "1.0" and not self._body and b"expect" in head.headers.first
 
     def close(self) -> None:
         """Let go of the parser, which refers back to this reader."""
