@@ -188,3 +188,20 @@ def test_a_bad_run_is_not_made_to_not_count_by_offering_it_for_another_revision(
     decision = decided(folder, history=[failed.record])
     assert (failed.verdict, decision.verdict) == ("reject", "insufficient_evidence")
     assert decision.record["first_reason"] == "benchmark: binding_conflict"
+
+
+TWO_KINDS = """\
+schema: infercrane.policy/v1
+required_kinds: [benchmark, reliability]
+min_duration_s: 0
+min_soak_s: 1
+rules: [{id: benchmark.error_fraction, limit: 0.5}, {id: reliability.error_fraction, limit: 0.5}]
+"""
+
+
+def test_one_file_may_be_the_load_run_and_the_soak(folder, samples):
+    raw = (samples / "k6" / "k6_1.1.0_handleSummary.json").read_bytes()
+    for kind in ("benchmark", "reliability"):
+        folder.measured("candidate", "k6", "1.1.0", {"primary": raw}, kind=kind, name=kind)
+    decision = folder.decide(policy=TWO_KINDS)
+    assert (decision.verdict, reasons(decision)) == ("promote", [])

@@ -79,6 +79,17 @@ def test_a_longer_run_does_not_take_the_place_of_one_that_counted_before(folder,
     assert (n(decision), reasons(decision, "run")) == ([500], ["superseded: it goes on"])
 
 
+@pytest.mark.parametrize("name", ["again", "once more", "and again"])
+def test_a_failed_run_is_not_got_rid_of_by_a_longer_one_without_its_failures(folder, run, others, name):
+    """Failed requests have no times: what they are in looks like the shorter one."""
+    failed = [json.dumps({"id": "f", "start_s": 1.0, "outcome": "http_error", "error": "503"})] * 20
+    write(folder, "bad", [*run[:280], *failed])
+    (folder.root / "run.evidence.json").unlink()
+    write(folder, name, [*run[:280], *others])
+    decision = decided(folder)
+    assert (decision.verdict, n(decision), reasons(decision, "bad")) == ("reject", [300], [])
+
+
 def test_a_few_requests_in_common_are_left_alone(folder, run, others):
     """As where one log begins a moment before the other ends."""
     write(folder, "later", [*run[-40:], *others])

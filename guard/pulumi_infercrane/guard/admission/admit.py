@@ -22,6 +22,7 @@ from pulumi_infercrane.guard.admission.groups import (
 from pulumi_infercrane.guard.admission.pieces import Piece, Question, is_of, members
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet, LoadedEvidence
+from pulumi_infercrane.guard.evidence.records import Replay
 from pulumi_infercrane.guard.judging.rule import Member, Sides
 from pulumi_infercrane.guard.reasons import Problem, gate_rank
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
@@ -75,14 +76,27 @@ def admit(question: Question, evidence: EvidenceSet) -> Admission:
 def _used_first(question: Question, pieces: Iterable[Piece]) -> list[Piece]:
     """Of a measurement and its copies counts what counted before: a copy with other counts must not take its place.
 
-    Else the longest: it holds the others where a tool appends to its file.
+    Else, of the candidate, the one with the most failures: they have no times, so a run without them that gained others
+    looks like the longer one. Else the longest: it holds the others where a tool appends to its file.
     """
     before = used_before(question.history)
-    return sorted(pieces, key=lambda piece: (piece.item.evidence_id not in before, -_attempted(piece)))
+
+    def rank(piece: Piece) -> tuple[bool, int, int]:
+        failed = _failed(piece) if piece.envelope and piece.envelope.role == "candidate" else 0
+        return piece.item.evidence_id not in before, -failed, -_attempted(piece)
+
+    return sorted(pieces, key=rank)
 
 
 def _attempted(piece: Piece) -> int:
     return getattr(piece.item.record, "attempted", None) or 0
+
+
+def _failed(piece: Piece) -> int:
+    record = piece.item.record
+    if isinstance(record, Replay):
+        return sum(not one.ok for one in record.requests.values())
+    return getattr(record, "failed", None) or 0
 
 
 def _order(item: LoadedEvidence) -> tuple[str, str, str]:

@@ -86,7 +86,10 @@ def _same_run(one: EvidenceFile, other: EvidenceFile) -> bool:
 
 
 def once(pieces: Sequence[Piece]) -> list[Piece]:
-    """The same envelope, the same run under two envelopes, or a copy of its file counts once: the first of them."""
+    """The same envelope, the same run under two envelopes, or a copy of its file counts once: the first of them.
+
+    A soak may be a load run too: for each kind its file counts once.
+    """
     before: list[tuple[Envelope, Piece]] = []
     result: list[Piece] = []
     for piece in pieces:
@@ -100,6 +103,8 @@ def once(pieces: Sequence[Piece]) -> list[Piece]:
 
 def _counted(piece: Piece, envelope: Envelope, before: Sequence[tuple[Envelope, Piece]]) -> Piece:
     for other_envelope, other in before:
+        if other_envelope.kind != envelope.kind:
+            continue
         detail = _copied(envelope, other_envelope) or _written_again(piece, other)
         if not detail and other.used and _may_overlap(envelope, other_envelope):
             detail = _overlapping(piece, other)
@@ -125,7 +130,7 @@ def _overlapping(one: Piece, other: Piece) -> str:
 
 def _may_overlap(one: Envelope, other: Envelope) -> bool:
     """Of two runs one of which supersedes the other, only one counts anyway."""
-    return one.kind == other.kind and not (_names(one, other) or _names(other, one))
+    return not (_names(one, other) or _names(other, one))
 
 
 def _names(one: Envelope, other: Envelope) -> bool:
