@@ -49,6 +49,24 @@ def test_what_was_counted_beside_the_lost_process_speaks_against_the_candidate()
     assert outcomes(decision)["benchmark.error_fraction"].startswith("fail")
 
 
+def test_what_was_counted_beside_the_lost_process_does_not_speak_for_the_candidate():
+    """What failed may be what was lost: too few requests stay too few."""
+    few = step(pair(n=10, begin=0.5, end=11), started_at=minutes(0.5), as_of=minutes(11))
+    lost = pair(n=5000, begin=0, end=0.5, lost="worker")
+    decision = step(lost, pair(n=10, begin=0.5, end=11), as_of=minutes(11))
+    assert decision.verdict == few.verdict == "insufficient_evidence"
+    assert outcomes(decision) == outcomes(few)
+
+
+def test_the_watch_does_not_end_well_on_what_was_counted_beside_the_lost_process():
+    lost = window(binding(NEW, 100, [0.1] * 5000), binding(OLD, 0), begin=0, end=0.5, lost="router")
+    decision = watched(lost, alone(n=10, begin=0.5, end=31), as_of=minutes(31))
+    assert (decision.record["state"], outcomes(decision)["benchmark.error_fraction"]) == (
+        "open",
+        "unknown insufficient_n",
+    )
+
+
 def test_the_time_of_a_loss_was_not_watched():
     decision = step(pair(begin=0, end=10), lossy(10, 40, "router"), pair(begin=40, end=51), as_of=minutes(51))
     assert decision.verdict == "insufficient_evidence"

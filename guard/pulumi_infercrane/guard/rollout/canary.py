@@ -11,9 +11,10 @@ from typing import Any
 
 from pulumi_infercrane.guard.decision import Action, Decision, check_service, record_head, rule_record, sealed, utc_time
 from pulumi_infercrane.guard.errors import GuardError, PolicyError
-from pulumi_infercrane.guard.evidence.window import LoadedWindow
+from pulumi_infercrane.guard.evidence.window import LoadedWindow, Window
 from pulumi_infercrane.guard.judging.rule import Rule
 from pulumi_infercrane.guard.policy import Policy
+from pulumi_infercrane.guard.rollout.losses import despite_losses
 from pulumi_infercrane.guard.rollout.plan import WHOLE, Canary, weights
 from pulumi_infercrane.guard.rollout.windows import (
     ATTAINMENT,
@@ -205,14 +206,18 @@ def _question(
 
 
 def _judged(policy: Policy, selection: Selection, look: Look, candidate: str, baseline: str) -> list[Judged]:
-    settings, used = replace(policy.settings, alpha=look.alpha), selection.disjoint
-    sides = member_of(candidate, used, settings.slo), member_of(baseline, used, settings.slo)
+    settings = replace(policy.settings, alpha=look.alpha)
     facts = [
         Judged(OBSERVED, judge_observed(selection), required=True),
         Judged(RESTARTS, judge_restarts(selection), required=True),
     ]
     rules = _rules(policy) if look.stage == "judgement" else [rule_of(policy, ERROR_FRACTION)]
-    judged = judge_all(rules, selection, sides, "the baseline answered no request", settings)
+
+    def judge(windows: Sequence[Window]) -> list[Judged]:
+        sides = member_of(candidate, windows, settings.slo), member_of(baseline, windows, settings.slo)
+        return judge_all(rules, selection, sides, "the baseline answered no request", settings)
+
+    judged = despite_losses(judge, selection.disjoint)
     return settled([*facts, *judged], policy, look, selection.question)
 
 

@@ -13,8 +13,9 @@ from pulumi_infercrane.guard.decision import Action, Decision, check_service, re
 from pulumi_infercrane.guard.errors import GuardError
 from pulumi_infercrane.guard.evidence.window import LoadedWindow, Window
 from pulumi_infercrane.guard.judging.proportions import count, failures, judge_share
-from pulumi_infercrane.guard.judging.rule import Finding, Member, Rule, Settings, unknown
+from pulumi_infercrane.guard.judging.rule import Finding, Rule, Settings, unknown
 from pulumi_infercrane.guard.policy import Policy
+from pulumi_infercrane.guard.rollout.losses import despite_losses
 from pulumi_infercrane.guard.rollout.plan import WHOLE, PostPromotion
 from pulumi_infercrane.guard.rollout.progress import leaves_active
 from pulumi_infercrane.guard.rollout.windows import (
@@ -222,22 +223,26 @@ def _judged(
 ) -> tuple[list[Judged], list[Judged]]:
     """What counts, and what is only told."""
     settings = replace(policy.settings, alpha=look.alpha)
-    live = member_of(watch.candidate, selection.disjoint, settings.slo)
     facts = [
         Judged(OBSERVED, judge_observed(selection), required=True),
         Judged(RESTARTS, judge_restarts(selection), required=True),
     ]
     allowance = rule_of(policy, ERROR_FRACTION)
-    errors = judge_all([allowance], selection, (live, None), "", settings)
+    errors = despite_losses(
+        lambda windows: judge_all(
+            [allowance], selection, (member_of(watch.candidate, windows, settings.slo), None), "", settings
+        ),
+        selection.disjoint,
+    )
     burn = Judged(BURN_RATE, _burn_rate(watch, selection, allowance, settings), required=False)
-    latencies = _latencies(policy, watch, selection, live, look, frozen)
+    latencies = _latencies(policy, watch, selection, look, frozen)
     counts = watch.settings.relative_latency == "rollback"
     judged = settled([*facts, *errors, burn, *(latencies if counts else [])], policy, look, selection.question)
     return judged, [] if counts else [replace(one, required=False) for one in latencies]
 
 
 def _latencies(
-    policy: Policy, watch: _Watch, selection: Selection, live: Member | None, look: Look, frozen: Mapping[str, Window]
+    policy: Policy, watch: _Watch, selection: Selection, look: Look, frozen: Mapping[str, Window]
 ) -> list[Judged]:
     """Against the baseline as the promoting decision saw it."""
     if look.stage == "early":
@@ -247,7 +252,12 @@ def _latencies(
     baseline = member_of(watch.previous, in_order, settings.slo) if in_order else None
     missing = "the decision to promote rests on no traffic of this router, or its windows were not given"
     rules = [rule_of(policy, rule_id) for rule_id in LATENCIES]
-    return judge_all(rules, selection, (live, baseline), missing, settings)
+
+    def judge(windows: Sequence[Window]) -> list[Judged]:
+        live = member_of(watch.candidate, windows, settings.slo)
+        return judge_all(rules, selection, (live, baseline), missing, settings)
+
+    return despite_losses(judge, selection.disjoint)
 
 
 def _burn_rate(watch: _Watch, selection: Selection, allowance: Rule, settings: Settings) -> Finding:
