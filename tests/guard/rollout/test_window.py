@@ -143,3 +143,18 @@ def test_a_file_that_is_too_big_is_not_parsed(tmp_path, monkeypatch):
     monkeypatch.setattr("pulumi_infercrane.guard.evidence.window.MAX_BYTES", 1000)
     (tmp_path / "big.window.json").write_text(json.dumps(pair(ttft=seconds(5))))
     assert load_windows([tmp_path])[0].problem.code == "oversize"
+
+
+def test_more_requests_than_memory_holds_are_refused_before_anything_is_made_of_them():
+    most = {
+        "completed": 10_000_000,
+        "failed_by_class": {},
+        "attempted": 10_000_000,
+        "ttft_s": BUCKETS,
+        "e2e_s": BUCKETS,
+    }
+    assert problem(changed(**most)) == "None"
+    more = most | {"completed": 10_000_001, "attempted": 10_000_001}
+    assert problem(changed(**more)).startswith(
+        "bad_value: bindings[0]: 10000001 requests in one window, at most 10000000"
+    )

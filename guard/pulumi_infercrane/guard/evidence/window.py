@@ -31,6 +31,8 @@ SUFFIX = ".window.json"
 VERSIONS = ("0.1",)
 MAX_BYTES = 64 * 1024 * 1024
 MAX_BINDINGS = 100
+MAX_REQUESTS = 10_000_000
+"""Of one revision: more than a file of `MAX_BYTES` holds values of, and no more than memory does."""
 LOST = ("worker", "router")
 """Processes whose counts may be missing."""
 LONGEST_S = 86400.0
@@ -318,6 +320,8 @@ _CLIENT_STATUSES = frozenset(str(status) for status in range(400, 500))
 
 
 def _check_sum(binding: Binding, where: str) -> None:
+    if binding.attempted > MAX_REQUESTS:
+        raise bad(where, f"{binding.attempted} requests in one window, at most {MAX_REQUESTS} are read")
     faults = sum(binding.client_faults.values())
     parts = binding.judged + faults + binding.client_cancelled + binding.unobserved
     if parts != binding.attempted:
