@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -21,7 +22,9 @@ from pulumi_infercrane.components.plugin.resource import (
 )
 from pulumi_infercrane.components.plugin.resources.release import Release
 from pulumi_infercrane.components.plugin.resources.route import Route
+from pulumi_infercrane.components.plugin.route_calls import refuse_unready
 from pulumi_infercrane.components.plugin.wire import UNKNOWN, Secret
+from pulumi_infercrane.components.supervision import readiness
 from pulumi_infercrane.guard import Ledger, sign_override
 from pulumi_infercrane.router.control import ControlClient, Flip, LiveService
 from tests.components.plugin.releasing import URN, Run, route_inputs
@@ -32,8 +35,8 @@ from tests.guard.conftest import POLICY, Folder
 from tests.guard.trust.conftest import entry, key_of, trusting
 
 
-async def test_an_override_to_a_target_that_does_not_answer_moves_nothing_and_is_not_used_up(run: Run) -> None:
-    """Nothing listens behind the revisions of this route."""
+async def ordered(run: Run) -> dict[str, Any]:
+    """What an override to the other revision asks of the route."""
     run.policy = "trust: " + trusting(entry(key_of("ann"), kinds=["override"])).partition("trust: ")[2]
     await run.create()
     order = sign_override(
@@ -48,11 +51,69 @@ async def test_an_override_to_a_target_that_does_not_answer_moves_nothing_and_is
     )
     inputs = await run.check(override=order)
     assert inputs["activeRevision"] == run.evidence.candidate
+    return inputs
+
+
+async def test_an_override_to_a_target_that_does_not_answer_moves_nothing_and_is_not_used_up(run: Run) -> None:
+    """Nothing listens behind the revisions of this route."""
+    inputs = await ordered(run)
     with pytest.raises(Failure, match=r"is not ready, route not moved \(http://127.0.0.1:2: ConnectError") as raised:
         await run.update(inputs)
     assert raised.value.status == grpc.StatusCode.FAILED_PRECONDITION
     assert await run.served() == run.evidence.baseline
     assert len(list(Ledger(run.folder / "ledger.jsonl").entries())) == 1
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, after_s: float = 0.0) -> None:
+    """Every replica answers, if only after a while."""
+
+    async def problem(probe: readiness.Probe) -> None:
+        await asyncio.sleep(after_s)
+
+    monkeypatch.setattr(readiness, "problem", problem)
+
+
+async def test_a_replica_that_gets_no_new_requests_does_not_answer_for_its_revision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def problem(probe: readiness.Probe) -> readiness.NotReady | None:
+        return readiness.NotReady("health", "hangs") if probe.base_url.endswith(":2") else None
+
+    class Router(ControlClient):
+        async def get(self, service: str) -> LiveService:
+            upstreams = [{"url": "http://127.0.0.1:1", "state": "draining"}, {"url": "http://127.0.0.1:2"}]
+            revision = {"dialect": "llama.cpp", "upstream_model": "chat", "upstreams": upstreams}
+            return LiveService({"revisions": {"r2": revision}}, "1", "", "r1", "", {})
+
+    monkeypatch.setattr(readiness, "problem", problem)
+    order = {"decisionType": "override", "decisionId": "d", "service": "chat", "activeRevision": "r2"}
+    with pytest.raises(Failure, match=r"not ready, route not moved \(http://127.0.0.1:2: hangs\)"):
+        await refuse_unready(Router(Path("none")), order)
+
+
+async def test_an_override_that_happened_is_repeated_though_its_target_hangs_by_now(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine was killed after the flip and before it wrote its state."""
+    inputs = await ordered(run)
+    before = dict(run.inputs), dict(run.outputs)
+    with monkeypatch.context() as patched:
+        answering(patched)
+        await run.update(inputs)
+    run.inputs, run.outputs = before
+    await run.update(inputs)
+    assert run.outputs["servedRevision"] == run.evidence.candidate
+
+
+async def test_an_override_that_expires_while_its_target_is_asked_moves_nothing(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = await ordered(run)
+    answering(monkeypatch, after_s=0.3)
+    soon = (datetime.now(UTC) + timedelta(seconds=0.2)).isoformat()
+    with pytest.raises(Failure, match="expired at"):
+        await run.update(inputs | {"expiresAt": soon})
+    assert await run.served() == run.evidence.baseline
 
 
 async def test_create_flips_from_nothing_and_keeps_the_decision(run: Run) -> None:

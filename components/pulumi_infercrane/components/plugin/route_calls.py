@@ -59,18 +59,21 @@ async def refuse_expired(router: ControlClient, inputs: Properties) -> None:
 async def refuse_unready(router: ControlClient, inputs: Properties) -> None:
     """An order to override needs no evidence, which would show that its target answers: so the target is asked.
 
-    One replica that answers is enough. One that wants a key is not asked: only the router has it.
+    One replica that answers is enough. One that wants a key is not asked: only the router has it. Nor is one that gets
+    no new requests, nor any once this very order has moved the route: the run that did so may have been killed.
     """
     if inputs.get("decisionType") != "override":
         return
     service, target = inputs["service"], inputs["activeRevision"]
     try:
-        revision = (await router.get(service)).table["revisions"].get(target)
+        live = await router.get(service)
     except RouterError as error:
         raise Failure(grpc.StatusCode.UNAVAILABLE, f"router of service {service}: {error}") from error
-    if revision is None:
-        return  # the router refuses it, and says why
-    asked = [upstream["url"] for upstream in revision["upstreams"] if not upstream.get("key_ref")]
+    revision = live.table["revisions"].get(target)
+    if revision is None or live.decision_id == inputs["decisionId"]:
+        return  # the router refuses it, and says why; or it is done
+    serving = [upstream for upstream in revision["upstreams"] if upstream.get("state") != "draining"]
+    asked = [upstream["url"] for upstream in serving if not upstream.get("key_ref")]
     told = [f"{url}: {trouble.detail}" for url in asked if (trouble := await readiness.problem(_probe(revision, url)))]
     if told and len(told) == len(asked):
         text = f"revision {target} is not ready, route not moved ({'; '.join(told)})"

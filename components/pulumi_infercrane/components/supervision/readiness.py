@@ -61,7 +61,8 @@ async def _models(client: httpx.AsyncClient, probe: Probe) -> str:
     answer = await client.get(probe.models_path)
     if answer.status_code != httpx.codes.OK:
         return _described(probe.models_path, answer)
-    served = [entry.get("id") for entry in _json(answer).get("data") or [] if isinstance(entry, dict)]
+    data = _json(answer).get("data")
+    served = [entry.get("id") for entry in (data if isinstance(data, list) else []) if isinstance(entry, dict)]
     return "" if probe.model in served else f"serves {served}, not {probe.model!r}"
 
 
@@ -75,8 +76,9 @@ async def _generation(client: httpx.AsyncClient, probe: Probe) -> str:
     answer = await client.post(probe.generation_path, json=request, timeout=GENERATION_TIMEOUT_S)
     if answer.status_code != httpx.codes.OK:
         return _described(probe.generation_path, answer)
-    choices = _json(answer).get("choices") or [{}]
-    reason = choices[0].get("finish_reason")
+    choices = _json(answer).get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else {}
+    reason = first.get("finish_reason") if isinstance(first, dict) else None
     return "" if reason in FINISHED else f"answer did not finish: finish_reason {reason!r}"
 
 

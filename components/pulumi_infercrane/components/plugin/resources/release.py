@@ -133,8 +133,8 @@ class Release:
             self._store(inputs)
             return UpdateResult(_outputs(inputs, *known))
         async with router_of(inputs) as router:
-            await refuse_expired(router, inputs)
             await refuse_unready(router, inputs)
+            await refuse_expired(router, inputs)
             self._store(inputs)
             generation = await self._flip(
                 router,
