@@ -90,6 +90,23 @@ def test_a_failed_run_is_not_got_rid_of_by_a_longer_one_without_its_failures(fol
     assert (decision.verdict, n(decision), reasons(decision, "bad")) == ("reject", [300], [])
 
 
+def test_what_failed_since_an_earlier_decision_is_not_hidden_by_the_run_of_that_time(folder, run, others):
+    """A tool that logs on into one file. Which of the two counts has to be said."""
+    before = decided(folder)
+    failed = [json.dumps({"id": "f", "start_s": 1.0, "outcome": "http_error", "error": "503"})] * 30
+    longer = [*run, *others, *failed]
+    write(folder, "both", longer)
+    decision = decided(folder, history=[before.record])
+    assert (before.verdict, decision.verdict) == ("promote", "insufficient_evidence")
+    why = "30 requests failed in it beside those of the run it overlaps: let it supersede that one"
+    assert decision.record["reasons"] == [f"benchmark: conflict: {why}"]
+
+    named = [{"evidence_id": before.record["evidence"][0]["evidence_id"], "reason": "it goes on"}]
+    write(folder, "both", longer, change=lambda envelope: envelope.update(supersedes=named))
+    decision = decided(folder, history=[before.record])
+    assert (decision.verdict, n(decision)) == ("reject", [530])
+
+
 def test_a_few_requests_in_common_are_left_alone(folder, run, others):
     """As where one log begins a moment before the other ends."""
     write(folder, "later", [*run[-40:], *others])

@@ -19,10 +19,9 @@ from pulumi_infercrane.guard.admission.groups import (
     without_other_comparisons,
     without_superseded,
 )
-from pulumi_infercrane.guard.admission.pieces import Piece, Question, is_of, members
+from pulumi_infercrane.guard.admission.pieces import Piece, Question, failures, is_of, members
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet, LoadedEvidence
-from pulumi_infercrane.guard.evidence.records import Replay
 from pulumi_infercrane.guard.judging.rule import Member, Sides
 from pulumi_infercrane.guard.reasons import Problem, gate_rank
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
@@ -82,21 +81,13 @@ def _used_first(question: Question, pieces: Iterable[Piece]) -> list[Piece]:
     before = used_before(question.history)
 
     def rank(piece: Piece) -> tuple[bool, int, int]:
-        failed = _failed(piece) if piece.envelope and piece.envelope.role == "candidate" else 0
-        return piece.item.evidence_id not in before, -failed, -_attempted(piece)
+        return piece.item.evidence_id not in before, -failures(piece), -_attempted(piece)
 
     return sorted(pieces, key=rank)
 
 
 def _attempted(piece: Piece) -> int:
     return getattr(piece.item.record, "attempted", None) or 0
-
-
-def _failed(piece: Piece) -> int:
-    record = piece.item.record
-    if isinstance(record, Replay):
-        return sum(not one.ok for one in record.requests.values())
-    return getattr(record, "failed", None) or 0
 
 
 def _order(item: LoadedEvidence) -> tuple[str, str, str]:

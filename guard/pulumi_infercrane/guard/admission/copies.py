@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from pulumi_infercrane.guard.admission.pieces import Piece
+from pulumi_infercrane.guard.admission.pieces import Piece, failures
 from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile
 from pulumi_infercrane.guard.evidence.request_times import shared
 from pulumi_infercrane.guard.reasons import Problem
@@ -109,8 +109,17 @@ def _counted(piece: Piece, envelope: Envelope, before: Sequence[tuple[Envelope, 
         if not detail and other.used and _may_overlap(envelope, other_envelope):
             detail = _overlapping(piece, other)
         if detail:
-            return replace(piece, problem=Problem("duplicate", detail))
+            return replace(piece, problem=_aside(piece, other, detail))
     return piece
+
+
+def _aside(piece: Piece, counted: Piece, detail: str) -> Problem:
+    """What counted in an earlier decision stays, but what failed since then may stand in the same file."""
+    more = failures(piece) - failures(counted)
+    if more > 0:
+        text = f"{more} requests failed in it beside those of the run it overlaps: let it supersede that one"
+        return Problem("conflict", text)
+    return Problem("duplicate", detail)
 
 
 def _copied(one: Envelope, other: Envelope) -> str:

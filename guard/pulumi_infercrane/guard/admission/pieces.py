@@ -7,6 +7,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope, Subject
 from pulumi_infercrane.guard.evidence.folder import LoadedEvidence
+from pulumi_infercrane.guard.evidence.records import Replay
 from pulumi_infercrane.guard.judging.rule import Member
 from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.reasons import Problem
@@ -59,3 +60,12 @@ def members(pieces: Iterable[Piece], kind: str, role: str) -> Iterator[Member]:
     for piece in pieces:
         if piece.used and piece.envelope is not None and is_of(piece, kind, role):
             yield Member(piece.envelope, piece.item.record)
+
+
+def failures(piece: Piece) -> int:
+    """Failed requests that a piece tells about the candidate; 0 for the baseline, and for what has no requests."""
+    if piece.envelope is None or piece.envelope.role != "candidate":
+        return 0
+    if isinstance(piece.item.record, Replay):
+        return sum(not one.ok for one in piece.item.record.requests.values())
+    return getattr(piece.item.record, "failed", None) or 0
