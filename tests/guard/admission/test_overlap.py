@@ -7,6 +7,10 @@ import pytest
 from tests.guard.asking import ERRORS_ONLY, decided, entry, good
 
 SHARED = "binding_conflict: {} requests of this run are also offered for another revision, in another file"
+CONFLICT = (
+    "conflict: {} of its requests are in a run that counts, others or failures are not: "
+    "let it supersede that one, or take it away"
+)
 COUNTED = "duplicate: {} of its requests are in a run that counts; counted once"
 
 
@@ -68,9 +72,9 @@ def test_a_longer_run_does_not_take_the_place_of_one_that_counted_before(folder,
     before = decided(folder)
     longer = write(folder, "both", [*run, *others])
     decision = decided(folder, history=[before.record])
-    assert (n(decision), reasons(decision, "both")) == ([300], [COUNTED.format(300)])
+    assert (decision.verdict, reasons(decision, "both")) == ("insufficient_evidence", [CONFLICT.format(300)])
     decision = decided(folder, history=[before.record, decision.record])
-    assert n(decision) == [300]  # to be in a decision is not to count in it
+    assert reasons(decision, "run") == []  # to be in a decision is not to count in it
 
     longer.unlink()
     named = [{"evidence_id": before.record["evidence"][0]["evidence_id"], "reason": "it goes on"}]
@@ -87,7 +91,8 @@ def test_a_failed_run_is_not_got_rid_of_by_a_longer_one_without_its_failures(fol
     (folder.root / "run.evidence.json").unlink()
     write(folder, name, [*run[:280], *others])
     decision = decided(folder)
-    assert (decision.verdict, n(decision), reasons(decision, "bad")) == ("reject", [300], [])
+    assert (decision.verdict, reasons(decision, "bad")) == ("insufficient_evidence", [])
+    assert decision.record["first_reason"] == "benchmark: conflict"
 
 
 def test_what_failed_since_an_earlier_decision_is_not_hidden_by_the_run_of_that_time(folder, run, others):
@@ -98,13 +103,20 @@ def test_what_failed_since_an_earlier_decision_is_not_hidden_by_the_run_of_that_
     write(folder, "both", longer)
     decision = decided(folder, history=[before.record])
     assert (before.verdict, decision.verdict) == ("promote", "insufficient_evidence")
-    why = "30 requests failed in it beside those of the run it overlaps: let it supersede that one"
-    assert decision.record["reasons"] == [f"benchmark: conflict: {why}"]
+    assert decision.record["reasons"] == [f"benchmark: {CONFLICT.format(300)}"]
 
     named = [{"evidence_id": before.record["evidence"][0]["evidence_id"], "reason": "it goes on"}]
     write(folder, "both", longer, change=lambda envelope: envelope.update(supersedes=named))
     decision = decided(folder, history=[before.record])
     assert (decision.verdict, n(decision)) == ("reject", [530])
+
+
+def test_of_two_runs_that_overlap_neither_is_left_out_by_itself(folder, run, others):
+    """The slow requests may be those that only the shorter one holds."""
+    write(folder, "run", run)
+    write(folder, "later", [*run[-100:], *others])
+    decision = decided(folder)
+    assert (decision.verdict, decision.record["first_reason"]) == ("insufficient_evidence", "benchmark: conflict")
 
 
 def test_a_few_requests_in_common_are_left_alone(folder, run, others):

@@ -9,8 +9,8 @@ from pulumi_infercrane.guard.rules import known_kinds
 from pulumi_infercrane.guard.times import parse_time
 
 SPOILT = ("tampered", "signature_invalid", "binding_conflict", "conflict")
-"""Somebody changed this evidence, offers it for two revisions, or for a measurement with fewer failures: nothing is
-judged beside it, however good the rest is, or a bad result could be made to not count."""
+"""Somebody changed this evidence, offers it for two revisions, or beside a part of it that counts: nothing is judged
+beside it, however good the rest is, or a bad result could be made to not count."""
 STANDING = {"limit_exceeded", "hard_event"}
 """Reasons of a fail that one piece can bring about alone."""
 

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from pulumi_infercrane.guard.admission.pieces import Piece, failures
 from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile
-from pulumi_infercrane.guard.evidence.request_times import shared
+from pulumi_infercrane.guard.evidence.request_times import SHARE, shared
 from pulumi_infercrane.guard.reasons import Problem
 
 # --- for one revision -------------------------------------------------------------------------------------------
@@ -106,20 +106,20 @@ def _counted(piece: Piece, envelope: Envelope, before: Sequence[tuple[Envelope, 
         if other_envelope.kind != envelope.kind:
             continue
         detail = _copied(envelope, other_envelope) or _written_again(piece, other)
-        if not detail and other.used and _may_overlap(envelope, other_envelope):
-            detail = _overlapping(piece, other)
-        if detail:
-            return replace(piece, problem=_aside(piece, other, detail))
+        overlaps = not detail and other.used and _may_overlap(envelope, other_envelope)
+        common = shared(piece.item.times, other.item.times) if overlaps else 0
+        if detail or common:
+            return replace(piece, problem=_aside(piece, other, detail, common))
     return piece
 
 
-def _aside(piece: Piece, counted: Piece, detail: str) -> Problem:
-    """What counted in an earlier decision stays, but what failed since then may stand in the same file."""
-    more = failures(piece) - failures(counted)
-    if more > 0:
-        text = f"{more} requests failed in it beside those of the run it overlaps: let it supersede that one"
-        return Problem("conflict", text)
-    return Problem("duplicate", detail)
+def _aside(piece: Piece, other: Piece, detail: str, common: int) -> Problem:
+    """What is not in the run that counts may be what is bad: it is not left out by itself."""
+    requests = len(piece.item.times.distinct)
+    if failures(piece) > failures(other) or (common and requests - common > SHARE * requests):
+        what = f"{common} of its requests are in a run that counts" if common else "it is a run that counts"
+        return Problem("conflict", f"{what}, others or failures are not: let it supersede that one, or take it away")
+    return Problem("duplicate", detail or f"{common} of its requests are in a run that counts; counted once")
 
 
 def _copied(one: Envelope, other: Envelope) -> str:
@@ -130,11 +130,6 @@ def _copied(one: Envelope, other: Envelope) -> str:
 def _written_again(one: Piece, other: Piece) -> str:
     same = not one.item.content.isdisjoint(other.item.content)
     return "the same measurement in another file; counted once" if same else ""
-
-
-def _overlapping(one: Piece, other: Piece) -> str:
-    common = shared(one.item.times, other.item.times)
-    return f"{common} of its requests are in a run that counts; counted once" if common else ""
 
 
 def _may_overlap(one: Envelope, other: Envelope) -> bool:
