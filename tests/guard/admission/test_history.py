@@ -97,6 +97,16 @@ def test_decisions_about_other_candidates_do_not_matter(folder, new_folder):
     assert decision.record["history"] == []
 
 
+def test_what_another_candidate_failed_is_not_asked_of_this_one(folder, new_folder):
+    other = new_folder(candidate="r9")
+    good(other)
+    other.reliability(header={"crashes": 1})
+    rejected = other.decide(policy=EVENTS_TOO)
+    good(folder)
+    assert rejected.verdict == "reject"
+    assert folder.decide(policy=EVENTS_TOO, history=[rejected.record]).verdict == "promote"
+
+
 def test_evidence_that_changed_since_is_tampered_not_withdrawn(folder):
     good(folder)
     earlier = decided(folder)

@@ -120,6 +120,17 @@ def test_revisions_that_differ_settle_when_the_estimate_stays():
     assert (at(0.5).outcome, at(1.5).outcome) == ("unknown", "pass")
 
 
+@pytest.mark.parametrize(("margin", "outcome"), [(0.045, "fail"), (0.055, "pass")])
+def test_a_difference_of_five_in_a_hundred_settles_near_the_margin_with_as_many_as_are_missing(margin, outcome):
+    """30 lost and 10 gained of 400, just beyond the margin or within it."""
+    factor = 1 + missing(judged(answers(30, 10, 400), margin)) / 400
+
+    def at(share):
+        return judged(answers(*(round(x * factor * share) for x in (30, 10, 400))), margin).outcome
+
+    assert (at(0.8), at(1)) == ("unknown", outcome)
+
+
 def test_as_many_pairs_as_equality_takes_do_not_settle_a_difference_at_the_margin():
     """100 pairs would show equality within 0.082; these are 100, and 8 of them were lost."""
     assert statistics.pairs_needed(0.08, 0.082) <= 100
