@@ -144,6 +144,7 @@ def test_of_runs_for_two_revisions_one_that_does_not_count_still_spoils_the_othe
     write(other, "elsewhere", run[1:])
     decision = decided(folder)
     assert (decision.verdict, reasons(decision, "run")) == ("insufficient_evidence", [SHARED.format(299)])
+    assert reasons(decision, "elsewhere")[0].startswith("binding_mismatch")
 
 
 def test_a_soak_that_lost_a_request_count_once(folder):
@@ -157,3 +158,10 @@ def test_a_soak_that_lost_a_request_count_once(folder):
     folder.write_raw("reliability", "candidate", "again", "\n".join([head, *lines[1:]]).encode(), planned=599)
     policy = ERRORS_ONLY.replace("benchmark", "reliability")
     assert folder.decide(policy=policy).record["rules"][0]["n"] == [600]
+
+
+def test_an_older_run_that_comes_after_the_one_that_supersedes_it_is_superseded_not_a_copy(folder, run, others):
+    before = decided(folder)
+    named = [{"evidence_id": before.record["evidence"][0]["evidence_id"], "reason": "it goes on"}]
+    write(folder, "both", [*run, *others], change=lambda envelope: envelope.update(supersedes=named))
+    assert reasons(decided(folder), "run") == ["superseded: it goes on"]

@@ -216,6 +216,19 @@ def test_passes_conflict_among_the_answers_the_rule_is_about(folder):
     assert judged(folder, "structured, min_pass: 100")["reasons"] == ["conflict"]
 
 
+def test_a_request_asks_for_structure_when_one_pass_of_the_baseline_says_so(folder):
+    def plain(lines):
+        lines[0]["ttft_s"] = 0.01
+        for line in lines:
+            line.pop("structured", None)
+
+    for ordinal, change in ((1, plain), (2, None)):
+        run = {"group": "g", "ordinal": ordinal, "of": 2}
+        folder.replay("baseline", 600, name=f"b{ordinal}", change=lambda e, run=run: e.update(run=run), lines=change)
+    folder.replay("candidate", 600)
+    assert outcome(judged(folder, "structured, min_pass: 100")) == ("pass", "within_margin")
+
+
 def test_passes_without_an_answer_the_rule_is_about_contradict_nobody(folder):
     def plain(lines):
         for line in lines:
