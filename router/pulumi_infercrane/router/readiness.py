@@ -22,7 +22,7 @@ async def _why_service_not_ready(route: ServiceRoute) -> str:
     for endpoint in (endpoint for endpoint in route.active.endpoints if not endpoint.draining):
         try:
             connection = await endpoint.pool.dial(PROBE_S)
-        except (OSError, TimeoutError):
+        except OSError:
             continue
         connection.abort()
         return ""

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pulumi_infercrane.router.balance import chooser_of
-from pulumi_infercrane.router.relay.upstream import Address, Pool
+from pulumi_infercrane.router.relay.dialer import Address, Dialer
+from pulumi_infercrane.router.relay.upstream import Pool
 from pulumi_infercrane.router.replicas import Replica, Replicas
 from pulumi_infercrane.router.split import Share
 from pulumi_infercrane.router.table import DRAINING, SERVING, Revision, RouteTable, Timers, Upstream
@@ -125,6 +126,7 @@ class Compiler:
         self._keys = keys
         self._traffic = traffic
         self._pool_idle_s = pool_idle_s
+        self._dialer = Dialer(traffic.clock)
         self._pools: dict[Address, Pool] = {}
         self._compiled: dict[str, _Compiled] = {}
 
@@ -247,7 +249,7 @@ class Compiler:
         )
 
     def _new_pool(self, address: Address) -> Pool:
-        return Pool(address, self._pool_idle_s, self._traffic.clock)
+        return Pool(address, self._dialer, self._pool_idle_s, self._traffic.clock)
 
 
 def _canary(table: RouteTable, bindings: Mapping[str, Binding]) -> Canary | None:

@@ -269,7 +269,7 @@ class Exchange:
             self._count_at(endpoint)
             try:
                 return endpoint.pool.take() or await endpoint.pool.dial(binding.timers.connect_s)
-            except (OSError, TimeoutError) as error:
+            except OSError as error:
                 _log.warning("upstream %s of revision %s: %s", endpoint.id, binding.label, str(error) or "timeout")
                 binding.replicas.failed(endpoint)
         return None

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from types import MappingProxyType
+from typing import cast
 
 from pulumi_infercrane.router.routes import Binding, Endpoint
 
@@ -59,22 +59,30 @@ async def answers_well(endpoint: Endpoint, path: bytes, timeout_s: float) -> boo
     message = b"GET %b%b HTTP/1.1\r\nHost: %b\r\n%bConnection: close\r\n\r\n"
     try:
         async with asyncio.timeout(timeout_s):
-            line = await _first_line(
-                endpoint, message % (endpoint.prefix, path, endpoint.host_header, endpoint.authorization)
-            )
-    except (OSError, TimeoutError, ValueError) as error:
+            message %= endpoint.prefix, path, endpoint.host_header, endpoint.authorization
+            line = await _first_line(endpoint, message, timeout_s)
+    except (OSError, ValueError) as error:
         _log.debug("probe of %s: %s", endpoint.id, error)
         return False
     status = line.split(b" ", 2)[1:2]
     return line.startswith(b"HTTP/1.") and bool(status) and status[0].isdigit() and 200 <= int(status[0]) < 500
 
 
-async def _first_line(endpoint: Endpoint, message: bytes) -> bytes:
-    address, tls = endpoint.pool.address, endpoint.pool.tls
-    reader, writer = await asyncio.open_connection(address.host, address.port, ssl=tls, limit=MAX_LINE)
+async def _first_line(endpoint: Endpoint, message: bytes, timeout_s: float) -> bytes:
+    reader = asyncio.StreamReader(limit=MAX_LINE)
+    stream = await endpoint.pool.dialer.open(endpoint.pool.address, lambda: _Stream(reader), timeout_s)
     try:
-        writer.write(message)
+        stream.transport.write(message)
         return await reader.readline()
     finally:
-        with suppress(OSError):
-            writer.transport.abort()
+        stream.transport.abort()
+
+
+class _Stream(asyncio.StreamReaderProtocol):
+    """Keeps the transport, which it has no public name for."""
+
+    transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", transport)

@@ -2,15 +2,15 @@
 
 import asyncio
 import itertools
-import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import httptools
 
 from pulumi_infercrane.router.errors import AnswerInvalid
 from pulumi_infercrane.router.histograms import Histogram
 from pulumi_infercrane.router.protocol.response import ResponseReader
+from pulumi_infercrane.router.relay.dialer import Address, Dialer
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.relay.exchange import Exchange
@@ -23,14 +23,6 @@ LARGE = 16 * 1024
 """Bytes that are read at once, so that little is held back."""
 HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
-
-
-class Address(NamedTuple):
-    """What a connection is made to."""
-
-    host: str
-    port: int
-    tls: bool
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -183,8 +175,9 @@ class Pool:
     right after the stream (within 0.1 ms), and a request written in between would be lost.
     """
 
-    def __init__(self, address: Address, idle_seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(self, address: Address, dialer: Dialer, idle_seconds: float, clock: Callable[[], float]) -> None:
         self.address = address
+        self.dialer = dialer
         self.idle_seconds = idle_seconds
         self._clock = clock
         self._idle: dict[UpstreamConnection, None] = {}  # ordered sets
@@ -194,7 +187,6 @@ class Pool:
         """Connections, idle and busy."""
         self.dialled = Histogram()
         """How long those took that were made."""
-        self.tls = ssl.create_default_context() if address.tls else None
 
     def take(self) -> UpstreamConnection | None:
         """A connection that is still good, or None."""
@@ -250,12 +242,9 @@ class Pool:
         """A new connection.
 
         Raises:
-            OSError, TimeoutError: nothing was sent.
+            OSError: there is none, for whatever reason; nothing was sent.
         """
-        loop, began = asyncio.get_running_loop(), self._clock()
-        async with asyncio.timeout(timeout_s):
-            _, connection = await loop.create_connection(
-                lambda: UpstreamConnection(self), self.address.host, self.address.port, ssl=self.tls
-            )
+        began = self._clock()
+        connection = await self.dialer.open(self.address, lambda: UpstreamConnection(self), timeout_s)
         self.dialled.add(self._clock() - began)
         return connection

@@ -1,0 +1,54 @@
+"""New connections to upstreams."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from pulumi_infercrane.router.relay.lookups import Lookups
+
+_Made = TypeVar("_Made", bound=asyncio.Protocol)
+
+
+class Address(NamedTuple):
+    """What a connection is made to."""
+
+    host: str
+    port: int
+    tls: bool
+
+
+class Dialer:
+    """What all dials of a process share."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._lookups = Lookups(clock)
+
+    async def open(self, address: Address, make: Callable[[], _Made], timeout_s: float) -> _Made:
+        """The protocol of a new connection.
+
+        Raises:
+            OSError: there is none, for whatever reason; nothing was sent.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._open(address, make)
+        except OSError:
+            self._lookups.forget(address.host)
+            raise
+        except Exception as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
+
+    async def _open(self, address: Address, make: Callable[[], _Made]) -> _Made:
+        loop = asyncio.get_running_loop()
+        tls = ssl.create_default_context() if address.tls else None
+        name = address.host if address.tls else None
+        failure = OSError(f"{address.host[:100]} has no address")
+        for numeric in await self._lookups.addresses(address.host):
+            try:
+                _, made = await loop.create_connection(make, numeric, address.port, ssl=tls, server_hostname=name)
+            except OSError as error:
+                failure = error
+            else:
+                return made
+        raise failure

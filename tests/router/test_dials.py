@@ -1,0 +1,134 @@
+"""Whatever becomes of a dial, the request ends with it, in time, and nobody else waits for it."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from pulumi_infercrane.router.protocol.observer import Outcome
+from pulumi_infercrane.router.readiness import why_not_ready
+from pulumi_infercrane.router.relay import lookups
+from pulumi_infercrane.router.relay.lookups import Lookups
+from tests.router.client import Client, chat
+from tests.router.conftest import R1, Running, eventually, revision
+from tests.router.upstream import Upstream
+
+SOON = {"connect_s": 0.3}
+
+
+class Resolver:
+    """Knows `upstream` and nobody else, and what is held takes until it is let go."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.held: set[str] = set()
+        self.let_go = threading.Event()
+
+    def __call__(self, host: str, *_: Any, **__: Any) -> list[Any]:
+        self.asked.append(host)
+        if host in self.held:
+            self.let_go.wait(10)
+        if host != "upstream":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, 0)) for address in ("127.0.0.9", "127.0.0.1")]
+
+
+@pytest.fixture
+def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
+    made = Resolver()
+    monkeypatch.setattr(lookups.socket, "getaddrinfo", made)
+    yield made
+    made.let_go.set()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a..b:1", f"http://{'a' * 70}.x:1", "https://.localhost:1", "http://[::1]:1", "http://127.0.0.1:1"]
+)
+async def test_a_dial_that_cannot_succeed_is_a_failed_connection(router: Running, client: Client, url: str) -> None:
+    """Names that are none raise no OSError: the request of one hung for ever."""
+    await router.put({R1: revision("r1", url)}, timers=SOON)
+    assert (await client.ask(chat(False))).error == "connect_failed"
+    assert (router.traffic().inflight, await router.outcome()) == (0, Outcome.CONNECT_FAILED)
+    assert await why_not_ready(router.parts.relay.routes) == [
+        "no upstream of revision r1 of service chat takes connections"
+    ]
+
+
+async def test_a_resolver_that_hangs_is_not_waited_for(router: Running, client: Client, resolver: Resolver) -> None:
+    resolver.held.add("slow")
+    await router.put({R1: revision("r1", "http://slow:1")}, timers=SOON)
+    began = monotonic()
+    assert (await client.ask(chat(False))).error == "connect_failed"
+    assert 0.2 < monotonic() - began < 2
+
+
+async def test_N8_names_that_do_not_resolve_hold_up_no_other(
+    router: Running, upstream: Upstream, resolver: Resolver
+) -> None:
+    names = [f"slow-{number}" for number in range(8)]
+    resolver.held.update(names)
+    slow = {R1: revision("r1", *(f"http://{name}:1" for name in names))}
+    await router.put(slow, service="slow", aliases=["slow"])
+    await router.flip(R1, service="slow")
+    await router.put({R1: revision("r1", upstream.url.replace("127.0.0.1", "upstream"))}, timers=SOON)
+    waiting = [await router.client() for _ in range(20)]
+    for one in waiting:
+        await one.send(chat(False, model="slow"))
+    await eventually(lambda: bool(resolver.asked))
+    async with await router.client() as client:
+        assert (await client.ask(chat(False))).status == 200
+    assert len(resolver.asked) == len(set(resolver.asked)), "one look-up per name at a time"
+    for one in waiting:
+        one.hang_up()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_an_address_is_never_looked_up(resolver: Resolver) -> None:
+    known = Lookups(Clock())
+    assert await known.addresses("127.0.0.1") == ("127.0.0.1",)
+    assert await known.addresses("::1") == ("::1",)
+    assert resolver.asked == []
+
+
+async def test_a_name_is_looked_up_once_in_a_while(resolver: Resolver) -> None:
+    clock = Clock()
+    known = Lookups(clock)
+    both = await asyncio.gather(known.addresses("upstream"), known.addresses("upstream"))
+    assert both == [("127.0.0.9", "127.0.0.1")] * 2
+    clock.now = lookups.FRESH_S - 0.1
+    await known.addresses("upstream")
+    assert len(resolver.asked) == 1
+    clock.now = lookups.FRESH_S
+    await known.addresses("upstream")
+    assert len(resolver.asked) == 2
+    known.forget("upstream")
+    await known.addresses("upstream")
+    assert len(resolver.asked) == 3
+
+
+async def test_what_was_found_a_moment_ago_is_used_while_the_resolver_hangs(resolver: Resolver) -> None:
+    clock = Clock()
+    known = Lookups(clock)
+    found = await known.addresses("upstream")
+    resolver.held.add("upstream")
+    clock.now = lookups.STALE_S - 1
+    assert await known.addresses("upstream") == found
+    clock.now = lookups.STALE_S
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await known.addresses("upstream")
+    assert len(resolver.asked) == 2
+    resolver.let_go.set()
+    assert await known.addresses("upstream") == found
+    assert len(resolver.asked) == 2, "who gave up waiting has not ended the look-up"
