@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from time import monotonic
@@ -84,6 +85,36 @@ async def test_N8_names_that_do_not_resolve_hold_up_no_other(
     assert len(resolver.asked) == len(set(resolver.asked)), "one look-up per name at a time"
     for one in waiting:
         one.hang_up()
+
+
+async def test_all_upstreams_with_tls_share_what_they_trust(router: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each had a context of its own, made on the loop: a table with 256 of them stopped the router for 21 s."""
+    made: list[threading.Thread] = []
+    real = ssl.create_default_context
+
+    def counted() -> ssl.SSLContext:
+        made.append(threading.current_thread())
+        return real()
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    await router.put({R1: revision("r1", *(f"https://127.0.0.1:{port}" for port in range(1, 21)))})
+    assert made == []
+    pools = [pool for pool in router.parts.relay.compiler.pools if pool.address.tls]
+    ends = await asyncio.gather(*(pool.dial(5) for pool in pools), return_exceptions=True)
+    assert {type(end) for end in ends} == {ConnectionRefusedError}
+    assert len(made) == 1
+    assert made[0] is not threading.main_thread()
+
+
+async def test_who_leaves_does_not_take_it_from_the_others(router: Running) -> None:
+    await router.put({R1: revision("r1", "https://127.0.0.1:1")})
+    (pool,) = [pool for pool in router.parts.relay.compiler.pools if pool.address.tls]
+    first, second = (asyncio.get_running_loop().create_task(pool.dial(5)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(ConnectionRefusedError):
+        await second
+    assert first.cancelled()
 
 
 class Clock:

@@ -23,6 +23,7 @@ class Dialer:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._lookups = Lookups(clock)
+        self._tls: asyncio.Task[ssl.SSLContext] | None = None
 
     async def open(self, address: Address, make: Callable[[], _Made], timeout_s: float) -> _Made:
         """The protocol of a new connection.
@@ -41,7 +42,7 @@ class Dialer:
 
     async def _open(self, address: Address, make: Callable[[], _Made]) -> _Made:
         loop = asyncio.get_running_loop()
-        tls = ssl.create_default_context() if address.tls else None
+        tls = await self._trusted() if address.tls else None
         name = address.host if address.tls else None
         failure = OSError(f"{address.host[:100]} has no address")
         for numeric in await self._lookups.addresses(address.host):
@@ -52,3 +53,9 @@ class Dialer:
             else:
                 return made
         raise failure
+
+    async def _trusted(self) -> ssl.SSLContext:
+        """The authorities of the system. Reading them takes long and needs much: once, and in a thread."""
+        if self._tls is None:
+            self._tls = asyncio.get_running_loop().create_task(asyncio.to_thread(ssl.create_default_context))
+        return await asyncio.shield(self._tls)
