@@ -1,10 +1,16 @@
 """The model name in a request body: found strictly, replaced in place. No other byte changes."""
 
 import json
-from typing import Any
 
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.json_text import find_model, members, read_json
+
+MOST_VALUES = 500_000
+"""In a body, give or take those of one element. They decide how long reading it takes and how much that needs, not
+the bytes: no prompt has so many, and token ids for an embedding may have hundreds of thousands.
+"""
+MOST_MEMBERS = 10_000
+"""At the top, where names that are spelled with escapes are read one by one."""
 
 _WATCHED = ("model", "stream")
 
@@ -13,8 +19,11 @@ def requested_model(body: bytes) -> str:
     """The value of the top-level `model`.
 
     Raises:
-        RequestRefused: no JSON object, no string `model`, or a duplicate that two readers could resolve differently.
+        RequestRefused: no JSON object, no string `model`, a duplicate that two readers could resolve differently, or
+            too many values.
     """
+    if len(body) > MOST_VALUES and _has_too_many_values(body):
+        raise _invalid(f"the body has more than {MOST_VALUES} values")
     try:
         document = read_json(body)
     except (ValueError, RecursionError):
@@ -22,8 +31,11 @@ def requested_model(body: bytes) -> str:
     model = document.get("model") if isinstance(document, dict) else None
     if not isinstance(model, str):
         raise _invalid("the body must be a JSON object with a string field 'model'")
-    if not _plainly_unique(body):
-        _refuse_duplicates(body)
+    try:
+        if not _plainly_unique(body):
+            _refuse_duplicates(body)
+    except RecursionError:  # the standard library takes fewer levels than orjson
+        raise _invalid("the body is nested too deeply") from None
     return model
 
 
@@ -41,17 +53,29 @@ def _plainly_unique(body: bytes) -> bool:
     return b"\\u" not in body and body.count(b'"model"') <= 1 and body.count(b'"stream"') <= 1
 
 
-def _refuse_duplicates(body: bytes) -> None:
-    def pairs(items: list[tuple[str, Any]]) -> list[str]:
-        return [key for key, _ in items]
+def _has_too_many_values(body: bytes) -> bool:
+    """By what stands before values, outside of strings; nothing is built for it, and nothing takes a step per byte."""
+    if _values(body) <= MOST_VALUES:
+        return False
+    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if unescaped.count(b'"') > 4 * MOST_VALUES:  # two for a name, two for a string
+        return True
+    return _values(b"".join(unescaped.split(b'"')[::2])) > MOST_VALUES
 
-    try:
-        keys = json.loads(body.decode(), object_pairs_hook=pairs)
-    except (ValueError, RecursionError):
-        raise _invalid("the body is not valid JSON") from None
-    for key in _WATCHED:
-        if keys.count(key) > 1:
-            raise _invalid(f"the field {key!r} occurs twice")
+
+def _values(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _refuse_duplicates(body: bytes) -> None:
+    seen = set()
+    for number, (name, _, _) in enumerate(members(body.decode())):
+        if name in seen:
+            raise _invalid(f"the field {name!r} occurs twice")
+        if name in _WATCHED:
+            seen.add(name)
+        if number >= MOST_MEMBERS:
+            raise _invalid(f"the body has more than {MOST_MEMBERS} fields")
 
 
 def _value_span(body: bytes) -> tuple[int, int]:
