@@ -10,6 +10,7 @@ import pytest
 
 from pulumi_infercrane.router.keys import KeyLimits
 from pulumi_infercrane.router.protocol.observer import Outcome
+from pulumi_infercrane.router.relay import relay
 from pulumi_infercrane.router.relay.dispatch import Bound
 from tests.router.client import Answer, Client, chat
 from tests.router.conftest import R1, R2, Running, eventually, revision
@@ -75,6 +76,19 @@ async def asking(router: Running, upstream: Upstream, gate: Gate) -> AsyncIterat
 
 async def limit(router: Running, upstream: Upstream, **limits: Any) -> None:
     await router.put({R1: revision("r1", upstream.url)}, limits=limits)
+
+
+def count(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[object]:
+    """Grows with each call of a function."""
+    calls: list[object] = []
+    real = getattr(module, name)
+
+    def counted(*given: object) -> object:
+        calls.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(module, name, counted)
+    return calls
 
 
 async def test_without_limits_nothing_is_admitted_at_all(
@@ -154,8 +168,12 @@ async def test_C5_whatever_becomes_of_requests_every_slot_comes_back(
     async def rude(call: Call) -> None:
         call.reset()
 
-    await limit(asking.router, upstream, max_inflight=2, max_queue=100, queue_timeout_s=0.2)
-    clients = [await asking.occupy(), await asking.occupy(), *[await asking.queue() for _ in range(40)]]
+    await limit(asking.router, upstream, max_inflight=2, max_queue=100)
+    clients = [await asking.occupy(), await asking.occupy(), *[await asking.queue() for _ in range(30)]]
+    await limit(asking.router, upstream, max_inflight=2, max_queue=100, queue_timeout_s=0.05)
+    for _ in range(10):
+        await asking.send()
+    await eventually(lambda: asking.router.reasons() == {"queue_timeout": 10})
     for client in clients[::3]:
         client.hang_up()
     upstream.script = rude
@@ -185,6 +203,59 @@ async def test_limits_that_are_lifted_let_everybody_in(asking: Asking, upstream:
     await eventually(lambda: asking.inflight == 4)
     gate.set()
     assert [(await client.answer()).status for client in clients] == [200] * 3
+
+
+async def test_who_waits_for_another_revision_is_counted_there_once(
+    asking: Asking, upstream: Upstream, gate: Gate
+) -> None:
+    """Each look at the queue counted them again: 191 for 20 requests."""
+    dead = revision("r1", "http://127.0.0.1:1", health={"eject_after": 1, "eject_s": 60})
+    both = {R1: dead, R2: revision("r2", upstream.url)}
+    await asking.router.put(both, fallback=R2, limits={"max_inflight": 2, "max_inflight_per_revision": 1})
+    clients = [await asking.occupy(), *[await asking.queue() for _ in range(9)]]
+    gate.set()
+    assert {(await client.answer()).header("x-infercrane-revision") for client in clients} == {R2}
+    assert asking.router.traffic(R1).spilled == {R2: 10}
+
+
+async def test_limits_that_come_back_count_what_is_still_open(asking: Asking, upstream: Upstream, gate: Gate) -> None:
+    """Five ran on and five more were let in."""
+    await limit(asking.router, upstream, max_inflight=5)
+    clients = [await asking.occupy() for _ in range(5)]
+    await asking.router.put({R1: revision("r1", upstream.url)})
+    await limit(asking.router, upstream, max_inflight=5)
+    clients.append(await asking.queue())
+    assert asking.inflight == 5
+    gate.set()
+    assert [(await client.answer()).status for client in clients] == [200] * 6
+    await asking.router.put({R1: revision("r1", upstream.url)})
+    assert not asking.router.parts.relay.admission._lifted, "nothing is kept of limits that are gone"
+
+
+async def test_what_waits_for_a_full_revision_is_read_once_and_looked_at_once(
+    asking: Asking, upstream: Upstream, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 600 waiting, each request that ended stopped all streams for half a second."""
+    both = {R1: revision("r1", upstream.url), R2: revision("r2", upstream.url)}
+    await asking.router.put(both, pins=[R2], limits={"max_inflight_per_revision": 1})
+    read = count(monkeypatch, relay, "requested_model")
+    chosen = count(monkeypatch, relay, "choose")
+    clients = [await asking.occupy(), *[await asking.queue() for _ in range(20)]]
+    clients.append(await asking.occupy(f"X-InferCrane-Revision: {R2}"))
+    gate.set()
+    assert [(await client.answer()).status for client in clients] == [200] * 22
+    assert len(read) == 22
+    assert len(chosen) <= 22 + 2 * 22, "once as it comes, once as it goes, and the next one of its revision"
+
+
+async def test_what_waits_for_a_full_revision_moves_with_a_flip(asking: Asking, upstream: Upstream, gate: Gate) -> None:
+    both = {R1: revision("r1", upstream.url), R2: revision("r2", upstream.url)}
+    await asking.router.put(both, limits={"max_inflight_per_revision": 1})
+    await asking.occupy()
+    await asking.queue()
+    await asking.queue()
+    await asking.router.flip(R2)
+    await eventually(lambda: (asking.inflight, asking.waiting) == (2, 1))
 
 
 async def test_a_busy_revision_does_not_hold_up_another(asking: Asking, upstream: Upstream, gate: Gate) -> None:

@@ -28,6 +28,8 @@ class Admission:
     def __init__(self, book: TrafficBook, rebind: Rebind) -> None:
         self.queues: dict[str, ServiceQueue] = {}
         """Of the services that have limits."""
+        self._lifted: dict[str, ServiceQueue] = {}
+        """Of those that had some and still have requests open which count when there are limits again."""
         self._book = book
         self._rebind = rebind
         self._budgets: dict[str, Budget] = {}
@@ -36,13 +38,15 @@ class Admission:
         """The tables have changed: whatever waits is looked at again."""
         for service, table in tables.items():
             if table.declared.limits is not None:
-                queue = self.queues.setdefault(service, ServiceQueue(service, self._book, self._rebind))
+                queue = self.queues.get(service) or self._lifted.pop(service, None)
+                self.queues[service] = queue = queue or ServiceQueue(service, self._book, self._rebind)
                 queue.limits = table.declared.limits
         for queue in tuple(self.queues.values()):
             if not _limited(tables.get(queue.service)):
-                del self.queues[queue.service]
+                self._lifted[queue.service] = self.queues.pop(queue.service)
                 queue.limits = ServiceLimits()
-            queue.look_again()
+            queue.tables_changed()
+        self._lifted = {service: queue for service, queue in self._lifted.items() if queue.inflight or queue.length}
 
     def forget(self, key: str) -> None:
         """A key was revoked."""
@@ -94,6 +98,8 @@ class ServiceQueue:
         """Per class, in order of arrival."""
         self._waiting_bytes = 0
         self._looking_again = False
+        self._changes = 0
+        """Of the tables; what waits is bound by those of its `seen`."""
 
     @property
     def length(self) -> int:
@@ -113,7 +119,7 @@ class ServiceQueue:
             if charge is not None:
                 charge.refund()
             raise
-        ticket = Ticket(self, bound, urgency, charge, self._book.clock())
+        ticket = Ticket(self, bound, urgency, charge, self._book.clock(), self._changes)
         self._waiting[urgency][ticket] = None
         self._waiting_bytes += len(bound.request.body)
         return ticket
@@ -133,6 +139,11 @@ class ServiceQueue:
         self.inflight -= 1
         self.look_again()
 
+    def tables_changed(self) -> None:
+        """What waits may go elsewhere now."""
+        self._changes += 1
+        self.look_again()
+
     def look_again(self) -> None:
         """Admit what waits as soon as the loop is free: never in the middle of another exchange's end."""
         if not self._looking_again and any(self._waiting):
@@ -144,10 +155,14 @@ class ServiceQueue:
         wait_s = max(1, math.ceil(self.limits.queue_timeout_s))
         return RequestRefused(503, "overloaded", message, retry_after_s=wait_s, service=self.service, reason=reason)
 
+    @property
+    def _is_full(self) -> bool:
+        return self.limits.max_inflight is not None and self.inflight >= self.limits.max_inflight
+
     def _has_room(self, bound: Bound) -> bool:
-        most, of_one = self.limits.max_inflight, self.limits.max_inflight_per_revision
-        if most is not None and self.inflight >= most:
+        if self._is_full:
             return False
+        of_one = self.limits.max_inflight_per_revision
         return of_one is None or bound.binding.traffic.inflight < of_one
 
     def _admitted(self, bound: Bound, charge: Charge | None) -> Bound:
@@ -170,35 +185,46 @@ class ServiceQueue:
 
     def _admit_waiting(self) -> None:
         self._looking_again = False
+        full: set[str] = set()
         for waiting in self._waiting:
             for ticket in tuple(waiting):
-                if self.limits.max_inflight is not None and self.inflight >= self.limits.max_inflight:
+                if self._is_full:
                     return
-                if ticket in waiting:
-                    self._try_admitting(ticket)
+                if ticket in waiting and not self._waits_for(full, ticket):
+                    self._try_admitting(ticket, full)
 
-    def _try_admitting(self, ticket: "Ticket") -> None:
+    def _waits_for(self, full: set[str], ticket: "Ticket") -> bool:
+        """Whether its revision is known to be full: every request that ends comes by here, however many wait."""
+        bound = ticket.bound
+        return bound.binding.traffic.revision in full and bound.spill is None and ticket.seen == self._changes
+
+    def _try_admitting(self, ticket: "Ticket", full: set[str]) -> None:
         """A request goes by the routes of the moment it leaves the queue, not of the one it entered it."""
         try:
-            bound = self._rebind(ticket.bound)
+            ticket.bound, ticket.seen = self._rebind(ticket.bound), self._changes
         except RequestRefused as refused:
             ticket.refuse(refused)
             return
-        if self._has_room(bound):
+        if self._has_room(ticket.bound):
             self.leave(ticket)
-            ticket.admit(self._admitted(bound, ticket.charge))
+            ticket.admit(self._admitted(ticket.bound, ticket.charge))
+        else:
+            full.add(ticket.bound.binding.traffic.revision)
 
 
 class Ticket:
     """A request that waits. Its client connection treats it as the exchange it is going to be."""
 
-    __slots__ = ("_admitted", "_left", "_queue", "_refused", "_timer", "bound", "charge", "since", "urgency")
+    __slots__ = ("_admitted", "_left", "_queue", "_refused", "_timer", "bound", "charge", "seen", "since", "urgency")
 
-    def __init__(self, queue: ServiceQueue, bound: Bound, urgency: int, charge: Charge | None, since: float) -> None:
+    def __init__(
+        self, queue: ServiceQueue, bound: Bound, urgency: int, charge: Charge | None, since: float, seen: int
+    ) -> None:
         self.bound = bound
         self.urgency = urgency
         self.charge = charge
         self.since = since
+        self.seen = seen
         self._queue = queue
         self._left = False
 

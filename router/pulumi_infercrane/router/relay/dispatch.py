@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pulumi_infercrane.router.errors import RequestRefused
-from pulumi_infercrane.router.protocol.alias import requested_model, with_model
+from pulumi_infercrane.router.protocol.alias import with_model
 from pulumi_infercrane.router.protocol.answer_alias import AnswerAlias
 from pulumi_infercrane.router.protocol.headers import HOP_BY_HOP, REVISION
 from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF, is_models
 from pulumi_infercrane.router.protocol.request import Head, Request
 from pulumi_infercrane.router.routes import Binding, Endpoint, MirrorRoute, Routes, ServiceRoute
 from pulumi_infercrane.router.table import SERVING
+from pulumi_infercrane.router.traffic import Traffic
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.admission import Permit
@@ -54,6 +55,8 @@ class Bound:
     """The revision that answers instead when no replica of this one takes a connection."""
     mirror: MirrorRoute | None = None
     """Where a copy goes."""
+    instead_of: Traffic | None = None
+    """The revision that would answer if any of its replicas could."""
     permit: "Permit | None" = None
     """Given back when the exchange ends."""
     scheme: bytes = b"http"
@@ -129,24 +132,23 @@ def crowded() -> RequestRefused:
     return RequestRefused(503, "overloaded", "the router has too many connections", reason="connections")
 
 
-Chosen = tuple[str, Binding, Binding | None, MirrorRoute | None]
-"""The requested model, the revision that answers for it, and `spill` and `mirror` of `Bound`."""
+Chosen = tuple[Binding, Binding | None, MirrorRoute | None, Traffic | None]
+"""`binding`, `spill`, `mirror` and `instead_of` of a `Bound`."""
 
 
-def choose(request: Request, request_id: bytes, routes: Routes) -> Chosen:
-    """Where a request goes.
+def choose(model: str, request: Request, request_id: bytes, routes: Routes) -> Chosen:
+    """Where a request for this model goes. Costs little, and counts nothing: what waits is asked about again and again.
 
     Raises:
         RequestRefused: nothing of ours answers this request.
     """
-    model = requested_model(request.body)
     route = routes.by_alias.get(model)
     if route is None:
         raise no_model(model)
     if PROTOCOL_OF[request.head.path] not in route.table.declared.protocols:
         raise RequestRefused(404, "unsupported_endpoint", f"{model} does not serve {_shown(request.head.path)}")
     pin = request.head.headers.first.get(REVISION)
-    spill, mirror = None, None
+    spill, mirror, instead_of = None, None, None
     if pin is not None:
         binding = _pinned(route, pin.decode("latin-1"))
     elif route.active is None:
@@ -154,26 +156,25 @@ def choose(request: Request, request_id: bytes, routes: Routes) -> Chosen:
     elif route.plain:
         binding = route.active
     else:
-        binding, spill = _by_weight(route, route.active, request, request_id)
+        binding, spill, instead_of = _by_weight(route, route.active, request, request_id)
         mirror = _mirror(route.mirror, binding, request_id)
     if not binding.replicas.ready:
         raise RequestRefused(503, "no_upstream", f"no upstream of {model} can be used: its key or its address is none")
-    return model, binding, spill, mirror
+    return binding, spill, mirror, instead_of
 
 
 def _by_weight(
     route: ServiceRoute, active: Binding, request: Request, request_id: bytes
-) -> tuple[Binding, Binding | None]:
-    """The revision, and the one that answers when its replicas do not take connections."""
+) -> tuple[Binding, Binding | None, Traffic | None]:
+    """The revision, the one that answers when its replicas do not take connections, and the one that should have."""
     canary, fallback = route.canary, route.fallback
     if canary is not None:
         session = request.head.headers.first.get(route.session_header) or request_id
         if canary.binding.replicas.ready and canary.share.takes(session):
-            return canary.binding, active
+            return canary.binding, active, None
     if fallback is not None and (active.replicas.exhausted or not active.replicas.ready):
-        active.traffic.spilled[fallback.traffic.revision] += 1
-        return fallback, None
-    return active, fallback
+        return fallback, None, active.traffic
+    return active, fallback, None
 
 
 def _mirror(mirror: MirrorRoute | None, binding: Binding, request_id: bytes) -> MirrorRoute | None:

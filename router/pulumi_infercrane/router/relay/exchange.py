@@ -126,6 +126,8 @@ class Exchange:
         if bound is None:
             return
         binding.traffic.open.add(self)
+        if bound.instead_of is not None:
+            bound.instead_of.spilled[binding.traffic.revision] += 1
         endpoint = binding.replicas.pick(bound.request_id, bound.request.body)
         self._endpoint = endpoint
         endpoint.replica.inflight += 1

@@ -19,6 +19,7 @@ from pulumi_infercrane.router.counters import Counters
 from pulumi_infercrane.router.credentials import authenticate, refuse_key_in_url
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.keys import Key, Keyring
+from pulumi_infercrane.router.protocol.alias import requested_model
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF
 from pulumi_infercrane.router.protocol.request import Head, Limits, Request, has_body
@@ -138,10 +139,11 @@ class Relay:
             peer = self.proxies.client_of(peer, request.head.headers)
         if request.head.path not in PROTOCOL_OF:
             return self._models(request, request_id, key)
-        model, binding, spill, mirror = choose(request, request_id, self.routes)
+        model = requested_model(request.body)
+        binding, spill, mirror, instead_of = choose(model, request, request_id, self.routes)
         if self.recorder is not None:
             self.recorder.offer(request_id, request.head.path, request.body)
-        bound = Bound(request, binding, model, request_id, peer, spill, mirror, scheme=self.scheme)
+        bound = Bound(request, binding, model, request_id, peer, spill, mirror, instead_of, scheme=self.scheme)
         if self.telemetry is not None:
             name = key.name if key is not None else ""
             bound.asked = self.telemetry.asked(request_id, request.head, peer, model, name)
@@ -158,8 +160,8 @@ class Relay:
         if self.stopping:
             raise stopping()
         self._identify(bound.request.head)
-        model, binding, spill, mirror = choose(bound.request, bound.request_id, self.routes)
-        return replace(bound, model=model, binding=binding, spill=spill, mirror=mirror)
+        binding, spill, mirror, instead_of = choose(bound.model, bound.request, bound.request_id, self.routes)
+        return replace(bound, binding=binding, spill=spill, mirror=mirror, instead_of=instead_of)
 
     def _identify(self, head: Head) -> Key | None:
         """Whose request this is; None where no keys are needed."""
