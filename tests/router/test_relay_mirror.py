@@ -1,6 +1,8 @@
 """Copies of requests for a candidate: they reach it, and the client never notices."""
 
 import asyncio
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -196,3 +198,25 @@ async def test_copies_keep_no_revision_in_use(
     assert router.parts.relay.traffic.copies() == ()
     router.parts.relay.finish_up()
     assert router.parts.relay.mirrors.open == set()
+
+
+async def test_a_copy_that_was_sent_holds_no_body(
+    router: Running, client: Client, upstream: Upstream, candidate: Upstream
+) -> None:
+    """Twenty that were not answered held 160 MB."""
+
+    async def mute(call: Call) -> None:
+        await call.until_told()
+
+    await mirrored(router, upstream, candidate)
+    candidate.script = mute
+    tracemalloc.start()
+    try:
+        await client.ask(chat(False, text="x" * 500_000))
+        for call in (await upstream.call(), await candidate.call()):
+            call.body = b""
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 300_000
+    finally:
+        tracemalloc.stop()
+    assert router.parts.relay.mirrors.open

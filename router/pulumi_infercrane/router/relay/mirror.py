@@ -29,12 +29,16 @@ class Copy:
         self._left = route.max_bytes
         self._mirrors = mirrors
         self._exchange: Exchange | None = None
-        self._bound = replace(bound, binding=route.binding, spill=None, mirror=None, permit=None, asked=None)
+        self._bound: Bound | None = replace(
+            bound, binding=route.binding, spill=None, mirror=None, instead_of=None, permit=None, asked=None
+        )
+        """Until it is sent: its body may be large, and its answer may take long."""
 
     def start(self, clock: Callable[[], float]) -> None:
         """Send it, unless the client left in between."""
-        if self in self._mirrors.open:
-            self._exchange = Exchange(self._bound, self, clock)
+        bound, self._bound = self._bound, None
+        if bound is not None and self in self._mirrors.open:
+            self._exchange = Exchange(bound, self, clock)
             self._exchange.start()
 
     def write(self, data: bytes) -> None:
