@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pulumi_infercrane.router.relay.probes import answers_well
+from pulumi_infercrane.router.relay.probes import MAX_OF_SERVICE, answers_well
 from pulumi_infercrane.router.routes import Endpoint
 from tests.router.client import chat
 from tests.router.conftest import R1, Running, eventually
@@ -117,3 +117,27 @@ async def test_a_replica_that_says_nothing_is_not_waited_for(router: Running, up
 
 def endpoint(router: Running) -> Endpoint:
     return router.parts.relay.routes.by_service["chat"].bindings[R1].endpoints[0]
+
+
+async def test_replicas_that_hang_leave_the_probes_of_other_services_alone(
+    router: Running, upstream: Upstream, other: Upstream
+) -> None:
+    """A hundred of one service, and the next one was not probed at all."""
+
+    async def mute(call: Call) -> None:
+        await call.until_told()
+
+    upstream.script, other.script = mute, Health()
+    many = [f"{upstream.url}/{number}" for number in range(100)]
+    await router.put({R1: entry("r1", *many, health={**PROBED, "probe_timeout_s": 10})})
+    await eventually(lambda: upstream.attempts >= MAX_OF_SERVICE)
+    await router.put({R1: entry("r1", other.url, health=PROBED)}, service="other", aliases=["other"])
+    await eventually(lambda: other.attempts > 2, timeout_s=2)
+    assert upstream.attempts == MAX_OF_SERVICE
+
+
+async def test_every_replica_of_a_large_service_has_its_probes(router: Running, upstream: Upstream) -> None:
+    upstream.script = health = Health()
+    many = [f"{upstream.url}/{number}" for number in range(100)]
+    await router.put({R1: entry("r1", *many, health=PROBED)})
+    await eventually(lambda: len({call.head.split(b" ")[1] for call in health.probes}) == 100)

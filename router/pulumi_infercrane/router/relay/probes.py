@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import cast
 
 from pulumi_infercrane.router.routes import Binding, Endpoint
+from pulumi_infercrane.router.table import Health
 
 PATHS: Mapping[str, bytes] = MappingProxyType(
     {
@@ -21,8 +23,10 @@ PATHS: Mapping[str, bytes] = MappingProxyType(
 )
 """Dialect → path; servers of every other dialect are asked for their models."""
 ANY_PATH = b"/v1/models"
-MAX_PROBES = 32
+MAX_PROBES = 256
 """At a time; what is due beyond that waits for the next sweep."""
+MAX_OF_SERVICE = 32
+"""So that replicas of one service that say nothing keep no other service from being probed."""
 MAX_LINE = 1024
 
 _log = logging.getLogger(__name__)
@@ -34,18 +38,33 @@ class Prober:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._running: set[asyncio.Task[None]] = set()
+        self._of_service: Counter[str] = Counter()
 
-    def probe_due(self, binding: Binding, now: float) -> None:
-        """Start the probes of a revision whose time has come."""
-        health = binding.replicas.health
-        if health is None or not health.probe_s:
-            return
-        for endpoint in binding.endpoints:
-            if endpoint.replica.probe_due <= now and not endpoint.draining and len(self._running) < MAX_PROBES:
-                endpoint.replica.probe_due = now + health.probe_s + health.probe_timeout_s
-                task = asyncio.get_running_loop().create_task(self._probe(binding, endpoint, health.probe_timeout_s))
-                self._running.add(task)
-                task.add_done_callback(self._running.discard)
+    def probe_due(self, bindings: Iterable[Binding], now: float) -> None:
+        """Start the probes whose time has come; those first that have waited longest."""
+        due = [
+            (endpoint.replica.probe_due, binding, health, endpoint)
+            for binding in bindings
+            if (health := binding.replicas.health) is not None and health.probe_s
+            for endpoint in binding.endpoints
+            if endpoint.replica.probe_due <= now and not endpoint.draining
+        ]
+        for _, binding, health, endpoint in sorted(due, key=lambda one: one[0]):
+            if len(self._running) < MAX_PROBES and self._of_service[binding.traffic.service] < MAX_OF_SERVICE:
+                self._start(binding, health, endpoint, now)
+
+    def _start(self, binding: Binding, health: Health, endpoint: Endpoint, now: float) -> None:
+        endpoint.replica.probe_due = now + health.probe_s + health.probe_timeout_s
+        task = asyncio.get_running_loop().create_task(self._probe(binding, endpoint, health.probe_timeout_s))
+        self._running.add(task)
+        self._of_service[binding.traffic.service] += 1
+        task.add_done_callback(lambda task: self._ended(task, binding.traffic.service))
+
+    def _ended(self, task: asyncio.Task[None], service: str) -> None:
+        self._running.discard(task)
+        self._of_service[service] -= 1
+        if not self._of_service[service]:
+            del self._of_service[service]
 
     async def _probe(self, binding: Binding, endpoint: Endpoint, timeout_s: float) -> None:
         began = self._clock()

@@ -226,7 +226,7 @@ class Relay:
             pool.expire()
         for binding in self.routes.watched:
             binding.replicas.refresh()
-            self.prober.probe_due(binding, now)
+        self.prober.probe_due(self.routes.watched, now)
         for traffic in self.traffic.all():
             traffic.cut_overdue(now)
         self.traffic.drop_ended()
