@@ -36,6 +36,7 @@ class Replica:
         "returned_at",
         "seen_by_probe",
         "share",
+        "unreachable",
     )
 
     def __init__(self, now: float) -> None:
@@ -59,6 +60,8 @@ class Replica:
         """`answered` when it was last probed."""
         self.share = 0.0
         """What a slow start owes it, in requests."""
+        self.unreachable = False
+        """Whether the last connection to it failed."""
 
 
 class ReplicaState(NamedTuple):
@@ -127,6 +130,15 @@ class Replicas:
         health = self.health
         if health is not None and replica.failures >= health.eject_after and not replica.ejected_until:
             self._eject(endpoint, health)
+
+    def dialled(self, endpoint: "Endpoint", *, well: bool) -> bool:
+        """How a dial ended. True when the one before ended otherwise: worth a line in the log."""
+        replica = endpoint.replica
+        if not well:
+            self.failed(endpoint)
+        changed = replica.unreachable is well
+        replica.unreachable = not well
+        return changed
 
     def probed(self, endpoint: "Endpoint", *, well: bool) -> None:
         """The answer to a probe. One that fails says nothing about a replica that answered requests meanwhile."""

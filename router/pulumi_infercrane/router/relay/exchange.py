@@ -270,10 +270,14 @@ class Exchange:
             self._attempt = attempt
             self._count_at(endpoint)
             try:
-                return endpoint.pool.take() or await endpoint.pool.dial(binding.timers.connect_s)
+                connection = endpoint.pool.take() or await endpoint.pool.dial(binding.timers.connect_s)
             except OSError as error:
-                _log.warning("upstream %s of revision %s: %s", endpoint.id, binding.label, str(error) or "timeout")
-                binding.replicas.failed(endpoint)
+                if binding.replicas.dialled(endpoint, well=False):
+                    _log.warning("upstream %s of revision %s: %s", endpoint.id, binding.label, str(error) or "timeout")
+            else:
+                if binding.replicas.dialled(endpoint, well=True):
+                    _log.warning("upstream %s of revision %s takes connections again", endpoint.id, binding.label)
+                return connection
         return None
 
     def _spill(self, bound: Bound, other: Binding) -> None:

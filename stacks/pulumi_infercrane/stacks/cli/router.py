@@ -100,6 +100,7 @@ def serve(
     """
     from pulumi_infercrane.router import server
     from pulumi_infercrane.router.addresses import Listening, UnixAddress, read_listen_address
+    from pulumi_infercrane.router.logs import STDERR, LogHandler
     from pulumi_infercrane.router.protocol.request import Limits
     from pulumi_infercrane.router.relay.relay import ConnectionTimers
     from pulumi_infercrane.router.server import Settings
@@ -110,7 +111,8 @@ def serve(
         scheme = "" if isinstance(address, UnixAddress) else "https://" if tls else "http://"
         click.echo(f"router: listening on {scheme}{address}, control socket {control}")
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handlers = [LogHandler(STDERR)]
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=handlers)
     try:
         address = read_listen_address(listen, keyed=require_keys)
         settings = Settings(
