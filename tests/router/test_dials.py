@@ -6,19 +6,28 @@ import ssl
 import threading
 from collections.abc import Iterator
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.readiness import why_not_ready
 from pulumi_infercrane.router.relay import lookups
+from pulumi_infercrane.router.relay.dialer import Address, Dialer
 from pulumi_infercrane.router.relay.lookups import Lookups
 from tests.router.client import Client, chat
 from tests.router.conftest import R1, Running, eventually, revision
 from tests.router.upstream import Upstream
 
 SOON = {"connect_s": 0.3}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class Resolver:
@@ -47,11 +56,22 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://a..b:1", f"http://{'a' * 70}.x:1", "https://.localhost:1", "http://[::1]:1", "http://127.0.0.1:1"]
+    "address", [("a..b", False), ("a" * 70 + ".x", False), (".localhost", True), ("localhost..", True), ("::1", False)]
 )
-async def test_a_dial_that_cannot_succeed_is_a_failed_connection(router: Running, client: Client, url: str) -> None:
-    """Names that are none raise no OSError: the request of one hung for ever."""
-    await router.put({R1: revision("r1", url)}, timers=SOON)
+async def test_a_dial_fails_in_one_way_only(address: tuple[str, bool]) -> None:
+    """Names that are none raised no OSError: their requests hung for ever."""
+    host, tls = address
+    with pytest.raises(OSError, match=r"."):
+        await Dialer(Clock()).open(Address(host, 1, tls), asyncio.Protocol, 5)
+
+
+async def test_whatever_a_dial_fails_of_is_a_failed_connection(
+    router: Running, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> NoReturn:
+        raise UnicodeError("label empty or too long")
+
+    monkeypatch.setattr(Lookups, "addresses", never)
     assert (await client.ask(chat(False))).error == "connect_failed"
     assert (router.traffic().inflight, await router.outcome()) == (0, Outcome.CONNECT_FAILED)
     assert await why_not_ready(router.parts.relay.routes) == [
@@ -115,14 +135,6 @@ async def test_who_leaves_does_not_take_it_from_the_others(router: Running) -> N
     with pytest.raises(ConnectionRefusedError):
         await second
     assert first.cancelled()
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def test_an_address_is_never_looked_up(resolver: Resolver) -> None:
