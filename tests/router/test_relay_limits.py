@@ -10,6 +10,7 @@ import pytest
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
 from pulumi_infercrane.router.protocol.request import Limits
 from pulumi_infercrane.router.protocol.response import ResponseReader
+from pulumi_infercrane.router.relay import uploads
 from pulumi_infercrane.router.relay.exchange import Exchange
 from pulumi_infercrane.router.relay.upstream import REST_S
 from tests.router.client import Client, chat, request
@@ -50,6 +51,32 @@ async def test_L1_bodies_up_to_the_limit_arrive(start_router: StartRouter, upstr
 async def test_L1_eight_megabytes_arrive(router: Running, client: Client, upstream: Upstream) -> None:
     assert (await client.ask(request(sized(8_000_000)))).status == 200
     assert len(upstream.calls[0].body) == 8_000_005
+
+
+@pytest.mark.parametrize("framed", [request, chunked])
+async def test_bodies_on_their_way_are_bounded_together(
+    start_router: StartRouter, upstream: Upstream, framed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty clients that never sent their last byte held 430 MiB."""
+    monkeypatch.setattr(uploads, "MOST", 0)
+    router = await serving(start_router, upstream, limits=Limits(body=LIMIT))
+    held, body = router.parts.relay.uploads, framed(sized(LIMIT))
+    clients = [await router.client() for _ in range(5)]
+    for client in clients:
+        await client.send(body[:-1])
+    await eventually(lambda: held.held >= 5 * (LIMIT - uploads.SMALL - 1))
+    async with await router.client() as late, await router.client() as small:
+        await late.send(body[:-1])
+        refused = await late.answer()
+        assert (refused.status, refused.error, refused.header("retry-after")) == (503, "overloaded", "1")
+        assert (await small.ask(chat(text="x" * 50_000))).status == 200
+    assert router.reasons() == {"uploads": 1}
+    clients.pop().hang_up()
+    await eventually(lambda: held.held < 5 * (LIMIT - uploads.SMALL - 1))
+    for client in clients:
+        assert (await client.ask(body[-1:])).status == 200
+        client.hang_up()
+    assert held.held == 0
 
 
 @pytest.mark.parametrize("framed", [request, chunked])

@@ -157,6 +157,11 @@ class RequestReader:
         head = self._head
         return head is not None and head.version != "1.0" and not self._body and b"expect" in head.headers.first
 
+    @property
+    def unfinished(self) -> int:
+        """Bytes that have arrived of a body that is not complete."""
+        return len(self._body) if self.phase is _BODY else 0
+
     def close(self) -> None:
         """Let go of the parser, which refers back to this reader."""
         del self._parser

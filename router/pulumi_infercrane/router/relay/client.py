@@ -52,6 +52,7 @@ class ClientConnection(asyncio.Protocol):
         "_relay",
         "_served",
         "_stall_s",
+        "_uploading",
         "_waiting",
         "closing",
         "stalled_since",
@@ -74,6 +75,8 @@ class ClientConnection(asyncio.Protocol):
         self._deaf = False
         """Nothing more is read from this client; the connection is about to end."""
         self._served = False
+        self._uploading = 0
+        """What it holds of the bytes that bodies on their way may take."""
         self._phase = Phase.IDLE
         self._phase_since = relay.clock()
         self._left = _NOT_LOOKED
@@ -105,6 +108,8 @@ class ClientConnection(asyncio.Protocol):
             return
         try:
             self._reader.feed(data)
+            if self._uploading or self._reader.phase is Phase.BODY:
+                self._uploading = self._relay.uploads.hold(self._uploading, self._reader.unfinished)
         except RequestRefused as refused:
             self._deaf = True
             self._waiting.append(refused)
@@ -120,6 +125,7 @@ class ClientConnection(asyncio.Protocol):
         self._waiting.clear()
         self._held.clear()
         self._relay.clients.discard(self)
+        self._uploading = self._relay.uploads.hold(self._uploading, 0)
         self._reader.close()
         exchange, self._exchange = self._exchange, None
         if exchange is not None:

@@ -29,6 +29,7 @@ from pulumi_infercrane.router.relay.dispatch import Bound, choose, no_model, ref
 from pulumi_infercrane.router.relay.idle import Idle
 from pulumi_infercrane.router.relay.mirror import Mirrors
 from pulumi_infercrane.router.relay.probes import Prober
+from pulumi_infercrane.router.relay.uploads import Uploads
 from pulumi_infercrane.router.routes import Compiler, Routes
 from pulumi_infercrane.router.traffic import TrafficBook
 
@@ -93,6 +94,7 @@ class Relay:
         self.timers = timers or ConnectionTimers()
         self.clients: set[ClientConnection] = set()
         self.idle = Idle(self.clients, self.clock, self.timers.sweep_s)
+        self.uploads = Uploads(self.limits.body)
         self.mirrors = Mirrors(traffic)
         self.prober = Prober(traffic.clock)
         self.counters = Counters(traffic)
