@@ -123,6 +123,17 @@ def test_tokens_are_estimated_before_and_settled_after(
         assert refused(budget, body).retry_after_s == pytest.approx((504 - left) * 0.06, abs=1)
 
 
+@pytest.mark.parametrize("body", [asking(999_999_999), b"x" * 1_000_000])
+def test_a_huge_estimate_keeps_the_others_out_for_a_minute_at_most(clock: Clock, body: bytes) -> None:
+    """They were told to come again in 59,999,957 s."""
+    budget = Budget("ci", KeyLimits(tokens_per_minute=1000), clock)
+    charge = budget.charge(body, "chat")
+    assert refused(budget).retry_after_s == pytest.approx(ANSWER_TOKENS * 0.06, abs=1)
+    assert refused(budget, body).retry_after_s == 60
+    charge.settle(Outcome.COMPLETE, observed(Usage(10, 20)))
+    budget.charge(asking(900), "chat")
+
+
 def test_nothing_is_taken_by_a_refusal(clock: Clock) -> None:
     budget = Budget("ci", KeyLimits(requests_per_minute=1, tokens_per_minute=100, max_inflight=1), clock)
     budget.charge(asking(10), "chat").refund()

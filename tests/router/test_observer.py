@@ -148,6 +148,15 @@ def test_usage_is_taken_as_the_server_counts() -> None:
     assert observe(delta("a", usage={"prompt_tokens": "3"}))[1].usage is None
 
 
+@pytest.mark.parametrize("count", [-5, 10**15, (1 << 24) + 1])
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens"])
+def test_usage_that_nobody_can_have_counted_is_none(name: str, count: int) -> None:
+    """It locked a key for good, and made counters fall."""
+    usage = {"prompt_tokens": 3, "completion_tokens": 2}
+    assert observe(delta("a", usage=usage))[1].usage == Usage(3, 2)
+    assert observe(delta("a", usage=usage | {name: count}))[1].usage is None
+
+
 def test_an_endless_event_is_unobserved_and_not_kept() -> None:
     result, observer = observe(b"data: ", *[b"x" * 65_536] * (MAX_PENDING // 65_536 + 2), whole=True)
     assert result == Outcome.UNOBSERVED

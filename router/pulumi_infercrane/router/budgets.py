@@ -63,7 +63,7 @@ class Budget:
             RequestRefused: 429; nothing was taken.
         """
         now = self._clock()
-        prompt, answer = estimate(body) if self._tokens is not None else (0, 0)
+        prompt, answer = self._expected(body)
         if self._max_inflight is not None and self._inflight >= self._max_inflight:
             raise self._limited("key_inflight", f"{self._max_inflight} requests in flight", 1, service)
         if self._requests is not None and (wait_s := self._requests.wait_s(1, now)):
@@ -82,6 +82,16 @@ class Budget:
         self._inflight -= 1
         if self._tokens is not None:
             self._tokens.take(used - charged, self._clock())
+
+    def _expected(self, body: bytes) -> tuple[int, int]:
+        """Never more than a minute's worth: a request that names a huge limit must not keep the others of its key out
+        for longer than what it really uses does.
+        """
+        if self._tokens is None:
+            return 0, 0
+        prompt, answer = estimate(body)
+        prompt = min(prompt, self._tokens.per_minute)
+        return prompt, min(answer, self._tokens.per_minute - prompt)
 
     def _limited(self, reason: str, limit: str, wait_s: float, service: str) -> RequestRefused:
         return RequestRefused(

@@ -10,6 +10,8 @@ from typing import Any
 _CONTENT = ("content", "reasoning_content", "reasoning", "tool_calls")
 _ENDS = {"response.completed": "completed", "response.incomplete": "incomplete"}
 _FAILURES = ("response.failed", "error")
+_MOST_TOKENS = 1 << 24
+"""More than a server can have counted: a body of the largest size has so many bytes."""
 
 
 @dataclass(slots=True)
@@ -87,5 +89,7 @@ def _usage(value: object) -> Usage | None:
     prompt = value.get("prompt_tokens", value.get("input_tokens"))
     completion = value.get("completion_tokens", value.get("output_tokens", 0))
     if type(prompt) is not int or type(completion) is not int:
+        return None
+    if not (0 <= prompt <= _MOST_TOKENS and 0 <= completion <= _MOST_TOKENS):
         return None
     return Usage(prompt, completion)
