@@ -19,6 +19,7 @@ from pulumi_infercrane.router.errors import (
     TableInvalid,
 )
 from pulumi_infercrane.router.protocol.observer import Outcome
+from pulumi_infercrane.router.relay.lookups import Lookups
 from pulumi_infercrane.router.store import TableStore
 from pulumi_infercrane.router.table import RouteTable
 from tests.router.client import Answer, Client, chat
@@ -366,14 +367,26 @@ async def test_a_put_on_an_old_generation_is_refused(router: Running, upstream: 
 
 
 async def test_C4_a_client_that_leaves_while_connecting_reaches_nobody(
-    router: Running, upstream: Upstream, client: Client
+    router: Running, upstream: Upstream, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    going, gate = asyncio.Event(), asyncio.Event()
+
+    async def held(_: Lookups, host: str) -> tuple[str, ...]:
+        going.set()
+        await gate.wait()
+        return (host,)
+
+    monkeypatch.setattr(Lookups, "addresses", held)
     await client.send(chat())
+    await going.wait()
+    assert router.traffic().inflight == 1
     client.hang_up()
-    await eventually(lambda: not router.parts.relay.clients)
+    assert await router.outcome() is Outcome.CLIENT_CANCELLED
+    gate.set()
     await asyncio.sleep(0.05)
-    assert router.traffic().inflight == 0
-    assert router.outcomes() in ({}, {Outcome.CLIENT_CANCELLED: 1})
+    assert (upstream.connections, router.traffic().inflight) == (0, 0)
+    (endpoint,) = router.parts.relay.routes.by_service["chat"].bindings[R1].endpoints
+    assert (endpoint.replica.inflight, endpoint.replica.failed) == (0, 0)
 
 
 async def test_C4_a_client_that_leaves_while_uploading_reaches_nobody(
