@@ -15,7 +15,7 @@ from time import monotonic
 from pulumi_infercrane.components.supervision.ports import free_port
 from pulumi_infercrane.router.export._deliver import deliver
 from pulumi_infercrane.router.export._place import Place, read_place
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.tables.table import RouteTable
 from tests.router.conftest import R1, R2, revision
 from tests.router.export.conftest import table_of
 from tests.router.export.load import Load, load, speak

@@ -12,11 +12,11 @@ from time import monotonic
 import uvloop
 
 from benchmarks.rows import Row, publish
-from pulumi_infercrane.router.metrics import in_slices, pieces
-from pulumi_infercrane.router.routes import Compiler, Routes
-from pulumi_infercrane.router.schema import read_declared
-from pulumi_infercrane.router.table import RouteTable
-from pulumi_infercrane.router.traffic import TrafficBook
+from pulumi_infercrane.router.counting.traffic import TrafficBook
+from pulumi_infercrane.router.routing.routes import Compiler, Routes
+from pulumi_infercrane.router.tables.schema import read_declared
+from pulumi_infercrane.router.tables.table import RouteTable
+from pulumi_infercrane.router.telemetry.metrics import in_slices, pieces
 
 SERVICES, REVISIONS, LOOKS = 1_000, 4, 5
 TICK_S = 0.001

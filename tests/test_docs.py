@@ -21,9 +21,9 @@ from pulumi_infercrane.guard import Ledger, load_policy, read_window
 from pulumi_infercrane.guard.collect.prices import load_prices
 from pulumi_infercrane.guard.collect.recording import load_recording
 from pulumi_infercrane.guard.times import format_time
-from pulumi_infercrane.router.calls import Flip, Weights
 from pulumi_infercrane.router.recording.policy import read_policy
-from pulumi_infercrane.router.schema import read_declared
+from pulumi_infercrane.router.tables.calls import Flip, Weights
+from pulumi_infercrane.router.tables.schema import read_declared
 from pulumi_infercrane.stacks.cli import cli
 from pulumi_infercrane.stacks.config import from_file
 from pulumi_infercrane.stacks.project import find_project

@@ -11,12 +11,12 @@ from typing import Any
 from benchmarks.processes import running, start
 from benchmarks.router.load import START_S, Serving, until_it_answers
 from pulumi_infercrane.components.supervision.ports import free_port
-from pulumi_infercrane.router.control import ControlClient, Flip
+from pulumi_infercrane.router.clients.keys import Grant, KeyLimits
+from pulumi_infercrane.router.control.client import ControlClient, Flip
 from pulumi_infercrane.router.errors import RouterUnreachable
-from pulumi_infercrane.router.keys import Grant, KeyLimits
-from pulumi_infercrane.router.schema import read_declared
-from pulumi_infercrane.router.store import TableStore, locked
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.tables.schema import read_declared
+from pulumi_infercrane.router.tables.store import TableStore, locked
+from pulumi_infercrane.router.tables.table import RouteTable
 
 MANY_SERVICES, REVISIONS_EACH = 1_000, 4
 PLENTY = 1_000_000_000

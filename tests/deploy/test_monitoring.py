@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pulumi_infercrane.router.metrics import PREFIX, render
 from pulumi_infercrane.router.protocol.observer import Outcome
+from pulumi_infercrane.router.telemetry.metrics import PREFIX, render
 from tests import programs
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

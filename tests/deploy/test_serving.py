@@ -14,7 +14,7 @@ import click
 import pytest
 
 from pulumi_infercrane.router.addresses import read_listen_address
-from pulumi_infercrane.router.sockets import CONTROL, DATA
+from pulumi_infercrane.router.serving.sockets import CONTROL, DATA
 from pulumi_infercrane.stacks.cli.router import serve
 
 ROOT = Path(__file__).parents[2]

@@ -18,6 +18,23 @@ MAY_IMPORT = {
     "stacks": {"guard", "router", "components"},
 }
 WITHOUT_PULUMI = ("guard", "router")
+ROUTER_FROM_BELOW = [
+    *(
+        "errors",
+        "clock",
+        "durable",
+        "histograms",
+        "balance",
+        "addresses",
+        "protocol",
+        "tables",
+        "recording",
+        "counting",
+        "routing",
+    ),
+    *("clients", "telemetry", "relay", "control", "export", "serving"),
+]
+"""Modules and folders of the router: each imports only what stands before it."""
 
 
 def modules(room: str) -> list[Path]:
@@ -39,6 +56,15 @@ def imported(module: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def for_types_only(module: Path) -> set[str]:
+    """What of it only a type checker reads."""
+    blocks = (node for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.If))
+    hidden = (inner for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING" for inner in ast.walk(node))
+    return {
+        f"{inner.module}.{alias.name}" for inner in hidden if isinstance(inner, ast.ImportFrom) for alias in inner.names
+    }
+
+
 @cache
 def everywhere(room: str) -> frozenset[tuple[str, str]]:
     """(file, imported name) for all modules of a room."""
@@ -50,6 +76,21 @@ def test_a_room_imports_only_rooms_below_it(room: str) -> None:
     ours = {(file, name) for file, name in everywhere(room) if name.startswith("pulumi_infercrane.")}
     allowed = MAY_IMPORT[room] | {room}
     assert {(file, name) for file, name in ours if name.split(".")[1] not in allowed} == set()
+
+
+@pytest.mark.parametrize("place", ROUTER_FROM_BELOW)
+def test_a_folder_of_the_router_imports_only_folders_below_it(place: str) -> None:
+    within = f"pulumi_infercrane.router.{place}"
+    inside = [module for module in modules("router") if f"{name_of(module, 'router')}.".startswith(f"{within}.")]
+    needed = {name for module in inside for name in {*imported(module)} - for_types_only(module)}
+    folders = {name.split(".")[2] for name in needed if name.startswith("pulumi_infercrane.router.")}
+    assert folders <= {*ROUTER_FROM_BELOW[: ROUTER_FROM_BELOW.index(place) + 1]}
+
+
+def test_every_module_of_the_router_has_its_place_in_that_order() -> None:
+    names = (name_of(module, "router").split(".") for module in modules("router"))
+    places = {name[2] for name in names if len(name) > 2}
+    assert places == {*ROUTER_FROM_BELOW}
 
 
 @pytest.mark.parametrize("room", ROOMS)

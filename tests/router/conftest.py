@@ -14,15 +14,15 @@ import pytest
 import uvloop
 
 from pulumi_infercrane.router.addresses import ListenAddress
-from pulumi_infercrane.router.calls import Flip, Weights
-from pulumi_infercrane.router.control import ControlClient
-from pulumi_infercrane.router.keys import Grant
+from pulumi_infercrane.router.clients.keys import Grant
+from pulumi_infercrane.router.control.client import ControlClient
+from pulumi_infercrane.router.counting.traffic import Traffic
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.relay.relay import ConnectionTimers
-from pulumi_infercrane.router.schema import read_declared
-from pulumi_infercrane.router.server import Router, Settings, build
-from pulumi_infercrane.router.table import Declared
-from pulumi_infercrane.router.traffic import Traffic
+from pulumi_infercrane.router.serving.server import Router, Settings, build
+from pulumi_infercrane.router.tables.calls import Flip, Weights
+from pulumi_infercrane.router.tables.schema import read_declared
+from pulumi_infercrane.router.tables.table import Declared
 from tests.router.client import Client
 from tests.router.upstream import Upstream
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from docs.generate import routing_page
-from pulumi_infercrane.router.calls import Flip
-from pulumi_infercrane.router.metrics import PREFIX, render
-from pulumi_infercrane.router.routes import Routes
-from pulumi_infercrane.router.schema import read_declared
-from pulumi_infercrane.router.table import Health, Mirror
-from pulumi_infercrane.router.traffic import TrafficBook
+from pulumi_infercrane.router.counting.traffic import TrafficBook
+from pulumi_infercrane.router.routing.routes import Routes
+from pulumi_infercrane.router.tables.calls import Flip
+from pulumi_infercrane.router.tables.schema import read_declared
+from pulumi_infercrane.router.tables.table import Health, Mirror
+from pulumi_infercrane.router.telemetry.metrics import PREFIX, render
 from tests.router.conftest import R1, R2, RouterProcess
 
 PAGE = Path(__file__).parents[2] / "docs" / "routing.md"
@@ -56,7 +56,7 @@ async def test_the_steps_shown_are_steps_a_router_takes(
 
 
 def test_every_metric_shown_is_one_there_is() -> None:
-    source = (Path(__file__).parents[2] / "router/pulumi_infercrane/router/metrics.py").read_text()
+    source = (Path(__file__).parents[2] / "router/pulumi_infercrane/router/telemetry/metrics.py").read_text()
     section = PAGE.read_text().partition("## Metrics")[2]
     names = re.findall(r"`((?:route|spilled|mirror|replica|not_renamed)\w*)`", section)
     assert len(names) == 11

@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from pulumi_infercrane.router.replicas import state_of
+from pulumi_infercrane.router.routing.replicas import state_of
 from tests.router.client import Answer
 from tests.router.conftest import R1, Running, StartRouter, revision
 from tests.router.faults import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pulumi_infercrane.router.control import Flip
+from pulumi_infercrane.router.control.client import Flip
 from pulumi_infercrane.stacks.cli.router import command
 from tests.router.conftest import R1, R2, RouterProcess, declared, eventually, revision
 from tests.router.export.conftest import table_of

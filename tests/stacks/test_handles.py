@@ -11,7 +11,7 @@ import pytest
 from pulumi_infercrane.components.supervision.restarting import ProcessNotRestarted
 from pulumi_infercrane.guard.collect import CollectError
 from pulumi_infercrane.guard.collect.handles import Handles
-from pulumi_infercrane.router.control import LiveService, RouterUnreachable
+from pulumi_infercrane.router.control.client import LiveService, RouterUnreachable
 from pulumi_infercrane.stacks import handles as module
 from tests.guard.collect.scripted import target_of
 

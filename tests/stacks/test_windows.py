@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from pulumi_infercrane.components import RouteArgs
 from pulumi_infercrane.guard import load_windows, new_key
 from pulumi_infercrane.guard.trust.dsse import WINDOW_TYPE, is_valid
-from pulumi_infercrane.router.calls import Flip, Weights
-from pulumi_infercrane.router.control import ControlClient
+from pulumi_infercrane.router.control.client import ControlClient
+from pulumi_infercrane.router.tables.calls import Flip, Weights
 from pulumi_infercrane.stacks.cli.router import command
 from pulumi_infercrane.stacks.config import RouterConfig, StackConfig
 from pulumi_infercrane.stacks.project import Project

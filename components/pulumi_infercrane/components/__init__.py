@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pulumi_infercrane.components.routing import Routing
     from pulumi_infercrane.components.runtime import Runtime
     from pulumi_infercrane.components.service import InferenceService, InferenceServiceArgs
-    from pulumi_infercrane.router.table import Health, Mirror, ServiceLimits, Timers
+    from pulumi_infercrane.router.tables.table import Health, Mirror, ServiceLimits, Timers
 
 _MODULES = {
     "AcceleratorSpec": "revision",

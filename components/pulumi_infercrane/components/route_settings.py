@@ -6,8 +6,8 @@ from typing import Any
 
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.router.errors import TableInvalid
-from pulumi_infercrane.router.schema import read_settings
-from pulumi_infercrane.router.table import Health, Mirror, ServiceLimits, Timers
+from pulumi_infercrane.router.tables.schema import read_settings
+from pulumi_infercrane.router.tables.table import Health, Mirror, ServiceLimits, Timers
 
 _KINDS = {"limits": ServiceLimits, "mirror": Mirror, "health": Health, "timers": Timers}
 

@@ -8,34 +8,27 @@
 
 | where | what |
 |---|---|
-| `table`, `schema`, `reading`, `transitions` | the route table: values, strict reading, what a call makes of it |
-| `store`, `live`, `durable` | tables on disk; applying a change: validate, persist, replace the routes at once |
-| `routes` | the tables compiled for the request path; upstream keys and pools are bound here |
-| `split`, `replicas`, `balance/` | shares of a canary step; which replicas take requests, and which takes the next |
+| `tables/` | the route table: values, strict reading, what a call makes of it, on disk |
+| `routing/` | which revision and which replica answers, and the connections to it; `balance/` has the policies |
 | `protocol/` | HTTP and server-sent events on bytes, the model name in a body, the outcome of an answer |
-| `relay/` | client connection → dispatch → exchange → upstream connection; the timers, copies, health probes |
-| `keys`, `key_documents`, `key_store`, `live_keys` | client keys: values, strict reading, on disk, applying a change |
-| `credentials`, `admission`, `budgets` | whose request it is; what runs, waits or is refused; what a key has left |
+| `relay/` | client connection → exchange → upstream connection; the timers, copies, health probes |
+| `clients/` | client keys: values, strict reading, on disk; what runs, waits or is refused; what a key has left |
 | `recording/` | a share of the requests on disk for a replay, when a policy file says so |
-| `traffic`, `metrics`, `readiness` | what is in flight and what became of it |
-| `tally`, `counters` | the same for each revision behind a route, as far as traffic windows ask for it |
-| `windows`, `window_journal`, `live_windows` | windows on disk, of one process or of all workers, for canary steps |
-| `admin`, `control`, `calls`, `errors` | control protocol: server side, client side, and the values of both |
-| `server`, `front`, `sockets`, `addresses` | the process: signals, listeners, which addresses are acceptable |
-| `tls`, `notify` | the certificate clients are shown; what systemd is told |
-| `workers/` | several processes that serve by one table, and how one program follows another |
-
-Exporters to other data planes belong in a folder `export/`, one module each.
+| `counting/` | what is in flight and what became of it; the same between two moments, as evidence on a canary step |
+| `telemetry/` | what is told to others: metrics, access log, spans |
+| `control/` | control protocol: server side, client side, how a change is applied |
+| `serving/` | the process: signals, listeners, certificates; `workers/` that serve by one table |
+| `export/` | the same routes on other data planes, one module each |
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pulumi_infercrane.router.calls import DrainState, Flip, Weights
-    from pulumi_infercrane.router.control import Changed, ControlClient, LiveService
+    from pulumi_infercrane.router.control.client import Changed, ControlClient, LiveService
     from pulumi_infercrane.router.errors import RouterError, RouterUnreachable
-    from pulumi_infercrane.router.server import Settings, serve
+    from pulumi_infercrane.router.serving.server import Settings, serve
+    from pulumi_infercrane.router.tables.calls import DrainState, Flip, Weights
 
 __all__ = [
     "Changed",
@@ -51,16 +44,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Changed": "control",
-    "ControlClient": "control",
-    "DrainState": "calls",
-    "Flip": "calls",
-    "LiveService": "control",
+    "Changed": "control.client",
+    "ControlClient": "control.client",
+    "DrainState": "tables.calls",
+    "Flip": "tables.calls",
+    "LiveService": "control.client",
     "RouterError": "errors",
     "RouterUnreachable": "errors",
-    "Settings": "server",
-    "Weights": "calls",
-    "serve": "server",
+    "Settings": "serving.server",
+    "Weights": "tables.calls",
+    "serve": "serving.server",
 }
 
 if not TYPE_CHECKING:  # with it a type checker would believe any name

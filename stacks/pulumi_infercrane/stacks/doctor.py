@@ -14,7 +14,7 @@ from typing import Literal
 
 from pulumi_infercrane.components.supervision.observing import observe
 from pulumi_infercrane.guard import GuardError, Ledger
-from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
+from pulumi_infercrane.router.control.client import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.engine import MINIMUM
 from pulumi_infercrane.stacks.operations.journal import Journal

@@ -15,7 +15,7 @@ from pulumi_infercrane.components.supervision.observing import exists, read_reco
 from pulumi_infercrane.components.supervision.restarting import restart
 from pulumi_infercrane.guard.collect import CollectError, Target
 from pulumi_infercrane.guard.collect.handles import Handles, Rehearsal
-from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
+from pulumi_infercrane.router.control.client import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.project import Project
 

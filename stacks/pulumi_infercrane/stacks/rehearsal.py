@@ -15,10 +15,10 @@ from typing import Any
 
 from pulumi_infercrane.guard.collect.handles import Rehearsal
 from pulumi_infercrane.router.addresses import ListenAddress
-from pulumi_infercrane.router.calls import Flip
-from pulumi_infercrane.router.live import LiveRoutes
-from pulumi_infercrane.router.schema import read_declared
-from pulumi_infercrane.router.server import Settings, build
+from pulumi_infercrane.router.control.live import LiveRoutes
+from pulumi_infercrane.router.serving.server import Settings, build
+from pulumi_infercrane.router.tables.calls import Flip
+from pulumi_infercrane.router.tables.schema import read_declared
 
 DRAIN_POLL_S = 0.02
 DRAIN_MARGIN_S = 1.0

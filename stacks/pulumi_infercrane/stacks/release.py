@@ -15,7 +15,7 @@ from typing import Any
 from pulumi_infercrane.components import deciding
 from pulumi_infercrane.guard import GuardError, Ledger, SigningKey, load_policy
 from pulumi_infercrane.guard.canonical import digest_file
-from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
+from pulumi_infercrane.router.control.client import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks import windows
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.engine import Echo, Engine, Preview, Step

@@ -12,7 +12,7 @@ from pulumi_infercrane.components.supervision.observing import observe
 from pulumi_infercrane.guard import SigningKey, signed_window
 from pulumi_infercrane.guard.evidence.window import SUFFIX
 from pulumi_infercrane.guard.files import write_whole
-from pulumi_infercrane.router.control import ControlClient
+from pulumi_infercrane.router.control.client import ControlClient
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.project import Project
 

@@ -23,7 +23,7 @@ from pulumi_infercrane.components.plugin.resource import (
 from pulumi_infercrane.components.plugin.resources.release import Release
 from pulumi_infercrane.components.plugin.resources.route import Route
 from pulumi_infercrane.guard import reference_folder
-from pulumi_infercrane.router.control import ControlClient
+from pulumi_infercrane.router.control.client import ControlClient
 from tests.guard.conftest import POLICY, Folder
 
 URN = "urn:pulumi:dev::lab::infercrane:index:Release::chat"

@@ -26,7 +26,7 @@ from pulumi_infercrane.components.plugin.route_calls import refuse_unready
 from pulumi_infercrane.components.plugin.wire import UNKNOWN, Secret
 from pulumi_infercrane.components.supervision import readiness
 from pulumi_infercrane.guard import Ledger, sign_override
-from pulumi_infercrane.router.control import ControlClient, Flip, LiveService
+from pulumi_infercrane.router.control.client import ControlClient, Flip, LiveService
 from tests.components.plugin.releasing import URN, Run, route_inputs
 from tests.components.plugin.releasing import router as router
 from tests.components.plugin.releasing import run as run

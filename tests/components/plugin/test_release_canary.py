@@ -9,7 +9,7 @@ import pytest
 from pulumi_infercrane.components.plugin.resource import CreateRequest, Failure, UpdateRequest
 from pulumi_infercrane.components.plugin.resources.route import Route
 from pulumi_infercrane.guard import Ledger
-from pulumi_infercrane.router.control import ControlClient, LiveService, Weights
+from pulumi_infercrane.router.control.client import ControlClient, LiveService, Weights
 from tests.components.plugin.releasing import URN, Run, route_inputs
 from tests.components.plugin.releasing import router as router
 from tests.components.plugin.releasing import run as run

@@ -13,7 +13,7 @@ from pulumi_infercrane.components.plugin.resource import (
     UpdateRequest,
 )
 from pulumi_infercrane.components.plugin.resources.route import Route
-from pulumi_infercrane.router.control import ControlClient, LiveService
+from pulumi_infercrane.router.control.client import ControlClient, LiveService
 from tests.components.plugin.releasing import URN, Run, route_inputs
 from tests.components.plugin.releasing import router as router
 from tests.components.plugin.releasing import run as run

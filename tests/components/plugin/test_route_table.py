@@ -5,7 +5,7 @@ from typing import Any
 
 from pulumi_infercrane.components.plugin.route_table import SETTINGS, seen, strayed, table, with_whole_settings
 from pulumi_infercrane.components.plugin.wire import UNKNOWN
-from pulumi_infercrane.router.schema import read_declared
+from pulumi_infercrane.router.tables.schema import read_declared
 from tests.components.plugin.releasing import route_inputs
 
 R1, R2 = "sha256:" + "1" * 64, "sha256:" + "2" * 64

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from pulumi_infercrane.router.replicas import Replica
-from pulumi_infercrane.router.routes import Endpoint
+from pulumi_infercrane.router.routing.replicas import Replica
+from pulumi_infercrane.router.routing.routes import Endpoint
 
 MakeEndpoints = Callable[..., list[Endpoint]]
 

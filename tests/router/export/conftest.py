@@ -8,8 +8,8 @@ import pytest
 
 from pulumi_infercrane.components.supervision.ports import free_port
 from pulumi_infercrane.router.export._place import Place, read_place
-from pulumi_infercrane.router.schema import read_declared
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.tables.schema import read_declared
+from pulumi_infercrane.router.tables.table import RouteTable
 from tests.router.conftest import declared
 
 

@@ -12,7 +12,7 @@ from pulumi_infercrane.router.export._deliver import deliver
 from pulumi_infercrane.router.export._files import RECORD
 from pulumi_infercrane.router.export._place import Place
 from pulumi_infercrane.router.export._process import running
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.tables.table import RouteTable
 from tests.router.conftest import R1, R2
 from tests.router.export.conftest import table_of
 from tests.router.export.test_render import both

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from pulumi_infercrane.router.errors import ExportRefused
 from pulumi_infercrane.router.export import find_exporter
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.tables.table import RouteTable
 from tests.router.conftest import R1, R2, revision
 from tests.router.export.conftest import table_of
 from tests.router.export.test_render import PLACE, both

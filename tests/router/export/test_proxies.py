@@ -11,7 +11,7 @@ import pytest
 from pulumi_infercrane.router.export._deliver import Delivered, deliver
 from pulumi_infercrane.router.export._place import Place
 from pulumi_infercrane.router.export._view import models
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.tables.table import RouteTable
 from tests.router.client import Client, chat, request
 from tests.router.conftest import R1, R2, R3, eventually, revision
 from tests.router.export.conftest import table_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pulumi_infercrane.router.control import Flip
+from pulumi_infercrane.router.control.client import Flip
 from pulumi_infercrane.router.errors import RecordingRefused
 from pulumi_infercrane.router.recording import recorder as module
 from pulumi_infercrane.router.recording.policy import RecordingPolicy
@@ -69,7 +69,7 @@ async def test_a_body_that_never_was_complete_is_not_recorded(
 
 
 async def test_metrics_count_what_became_of_them(start_router: StartRouter, upstream: Upstream, policy: Any) -> None:
-    from pulumi_infercrane.router.metrics import render
+    from pulumi_infercrane.router.telemetry.metrics import render
 
     router = await recording(start_router, upstream, policy())
     async with await router.client() as client:
@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_used_is_said_at_the_start(tmp_path: Path) -> No
 
 def test_without_a_policy_the_recorder_is_not_even_loaded() -> None:
     program = (
-        "import sys; import pulumi_infercrane.router.server, pulumi_infercrane.stacks.cli.router;"
+        "import sys; import pulumi_infercrane.router.serving.server, pulumi_infercrane.stacks.cli.router;"
         "sys.exit(any('router.recording' in name for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from pulumi_infercrane.router.clients.keys import KeyLimits
 from pulumi_infercrane.router.errors import AccessLogRefused
-from pulumi_infercrane.router.keys import KeyLimits
 from pulumi_infercrane.router.telemetry.access_log import AccessLog
 from tests.router.client import Client, chat, request
 from tests.router.conftest import R1, RouterProcess, Running, StartRouter, declared, eventually, revision

@@ -4,12 +4,12 @@ import json
 import re
 from pathlib import Path
 
-from pulumi_infercrane.router import metrics
 from pulumi_infercrane.router.protocol.observer import Outcome
+from pulumi_infercrane.router.serving.workers import crew
+from pulumi_infercrane.router.telemetry import metrics
 from pulumi_infercrane.router.telemetry.access_log import line_of
 from pulumi_infercrane.router.telemetry.requests import Asked, Ended, Told
 from pulumi_infercrane.router.telemetry.trace_context import Span
-from pulumi_infercrane.router.workers import crew
 
 PAGE = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
 

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from pulumi_infercrane.router.calls import Flip
+from pulumi_infercrane.router.tables.calls import Flip
 from pulumi_infercrane.router.telemetry.spans import Spans
 from pulumi_infercrane.router.telemetry.telemetry import Telemetry
 from tests.router.client import Client, chat

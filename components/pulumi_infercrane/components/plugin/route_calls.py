@@ -12,7 +12,7 @@ from pulumi_infercrane.components.plugin.resource import Failure, Properties
 from pulumi_infercrane.components.runtimes import Readiness
 from pulumi_infercrane.components.supervision import readiness
 from pulumi_infercrane.components.supervision.readiness import Probe
-from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError, RouterUnreachable, Weights
+from pulumi_infercrane.router.control.client import ControlClient, LiveService, RouterError, RouterUnreachable, Weights
 
 WHOLE = 100
 """Percent of a route."""

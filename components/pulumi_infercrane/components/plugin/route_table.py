@@ -10,10 +10,10 @@ from typing import Any
 from pulumi_infercrane.components.plugin.resource import Properties
 from pulumi_infercrane.components.plugin.wire import contains_unknown
 from pulumi_infercrane.router.errors import TableInvalid
-from pulumi_infercrane.router.schema import SETTINGS as OF_SERVICE
-from pulumi_infercrane.router.schema import SETTINGS_OF_REVISION as OF_REVISION
-from pulumi_infercrane.router.schema import read_settings
-from pulumi_infercrane.router.table import ROUND_ROBIN
+from pulumi_infercrane.router.tables.schema import SETTINGS as OF_SERVICE
+from pulumi_infercrane.router.tables.schema import SETTINGS_OF_REVISION as OF_REVISION
+from pulumi_infercrane.router.tables.schema import read_settings
+from pulumi_infercrane.router.tables.table import ROUND_ROBIN
 
 SETTINGS = (*OF_SERVICE, *OF_REVISION)
 """Settings of a table by name; those of a revision are declared for all of them."""

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from pulumi_infercrane.router.routes import Endpoint
+    from pulumi_infercrane.router.routing.routes import Endpoint
 
 Choose = Callable[[bytes, bytes], "Endpoint"]
 """Request id and body → the replica that gets the request."""

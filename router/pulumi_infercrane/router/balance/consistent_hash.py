@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pulumi_infercrane.router.balance import Choose
 
 if TYPE_CHECKING:
-    from pulumi_infercrane.router.routes import Endpoint
+    from pulumi_infercrane.router.routing.routes import Endpoint
 
 PREFIX = 1024
 """Bytes of the first message, as they stand in the body."""

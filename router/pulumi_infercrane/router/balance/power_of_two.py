@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pulumi_infercrane.router.balance import Choose
 
 if TYPE_CHECKING:
-    from pulumi_infercrane.router.routes import Endpoint
+    from pulumi_infercrane.router.routing.routes import Endpoint
 
 
 def chooser(endpoints: Sequence["Endpoint"]) -> Choose:

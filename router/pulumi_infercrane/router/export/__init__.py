@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from pulumi_infercrane.router.errors import ExportRefused
 from pulumi_infercrane.router.export._place import Place
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.tables.table import RouteTable
 
 Files = Mapping[str, bytes]
 """Path relative to the folder → content."""

@@ -9,7 +9,7 @@ from pulumi_infercrane.router.errors import ExportNotLive
 from pulumi_infercrane.router.export import Exporter, find_exporter
 from pulumi_infercrane.router.export._files import RECORD, changed, read_folder, record, replace_file
 from pulumi_infercrane.router.export._place import Place
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.tables.table import RouteTable
 
 LIVE_S = 10.0
 _PAUSE_S = 0.01

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_infercrane.router.errors import ExportRefused
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.tables.table import RouteTable
 
 RECORD = "infercrane.json"
 SCHEMA = "infercrane.export/v1"

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from pulumi_infercrane.router.control import ControlClient
+from pulumi_infercrane.router.control.client import ControlClient
 from pulumi_infercrane.router.errors import RouterUnreachable
-from pulumi_infercrane.router.schema import read_table
-from pulumi_infercrane.router.table import RouteTable
+from pulumi_infercrane.router.tables.schema import read_table
+from pulumi_infercrane.router.tables.table import RouteTable
 
 POLL_S = 0.2
 

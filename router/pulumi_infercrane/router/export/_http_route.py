@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pulumi_infercrane.router.errors import ExportRefused
 from pulumi_infercrane.router.export._view import NOT_FORWARDED, paths, pins, refuse_keys, shares
-from pulumi_infercrane.router.table import SERVING, WHOLE, RouteTable, Upstream
+from pulumi_infercrane.router.tables.table import SERVING, WHOLE, RouteTable, Upstream
 
 FILE = "httproute.json"
 _SERVICE = re.compile(

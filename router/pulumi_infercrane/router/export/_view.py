@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pulumi_infercrane.router.addresses import why_refused
 from pulumi_infercrane.router.errors import ExportRefused
 from pulumi_infercrane.router.protocol.paths import PROTOCOLS
-from pulumi_infercrane.router.table import SERVING, WHOLE, Revision, RouteTable, Timers, Upstream
+from pulumi_infercrane.router.tables.table import SERVING, WHOLE, Revision, RouteTable, Timers, Upstream
 
 NOT_FORWARDED = (
     "Accept-Encoding",

@@ -31,7 +31,7 @@ from pulumi_infercrane.router.export._view import (
     shares,
     silence_s,
 )
-from pulumi_infercrane.router.table import WHOLE, Revision, RouteTable, Timers
+from pulumi_infercrane.router.tables.table import WHOLE, Revision, RouteTable, Timers
 
 TITLE = "Envoy, tested with 1.40.0"
 DIFFERS: Mapping[str, str] = MappingProxyType(

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from pulumi_infercrane.router.export._http_route import FILE, Reference, http_route, service_of
 from pulumi_infercrane.router.export._place import Place
-from pulumi_infercrane.router.table import RouteTable, Upstream
+from pulumi_infercrane.router.tables.table import RouteTable, Upstream
 
 TITLE = "Gateway API v1, Services"
 DIFFERS: Mapping[str, str] = MappingProxyType(

@@ -29,7 +29,7 @@ from pulumi_infercrane.router.export._view import (
     shares,
     silence_s,
 )
-from pulumi_infercrane.router.table import WHOLE, Revision, RouteTable, Timers
+from pulumi_infercrane.router.tables.table import WHOLE, Revision, RouteTable, Timers
 
 TITLE = "HAProxy, tested with 2.6.12"
 DIFFERS: Mapping[str, str] = MappingProxyType(

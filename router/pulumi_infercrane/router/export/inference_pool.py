@@ -10,7 +10,7 @@ from pulumi_infercrane.router.errors import ExportRefused
 from pulumi_infercrane.router.export import gateway_api
 from pulumi_infercrane.router.export._http_route import FILE, Reference, http_route, service_of
 from pulumi_infercrane.router.export._place import Place
-from pulumi_infercrane.router.table import RouteTable, Upstream
+from pulumi_infercrane.router.tables.table import RouteTable, Upstream
 
 TITLE = "Gateway API v1, InferencePools"
 DIFFERS: Mapping[str, str] = MappingProxyType(

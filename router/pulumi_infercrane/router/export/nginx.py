@@ -31,7 +31,7 @@ from pulumi_infercrane.router.export._view import (
     shares,
     silence_s,
 )
-from pulumi_infercrane.router.table import Revision, RouteTable, Timers
+from pulumi_infercrane.router.tables.table import Revision, RouteTable, Timers
 
 TITLE = "nginx, tested with 1.22.1"
 DIFFERS: Mapping[str, str] = MappingProxyType(

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from pulumi_infercrane.router.admission import Ticket
+from pulumi_infercrane.router.clients.admission import Ticket
 from pulumi_infercrane.router.errors import RequestRefused
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.protocol.request import Phase, Request, RequestReader
 from pulumi_infercrane.router.protocol.response import error_body, own_answer
-from pulumi_infercrane.router.relay.dispatch import Bound, crowded, stopping
 from pulumi_infercrane.router.relay.exchange import Exchange
 from pulumi_infercrane.router.relay.mirror import Copy
-from pulumi_infercrane.router.relay.upstream import HIGH_WATER, LOW_WATER
-from pulumi_infercrane.router.table import Timers
+from pulumi_infercrane.router.routing.dispatch import Bound, crowded, stopping
+from pulumi_infercrane.router.routing.upstream import HIGH_WATER, LOW_WATER
+from pulumi_infercrane.router.tables.table import Timers
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.relay.relay import Relay

@@ -1,8 +1,8 @@
 """What follows from an outcome: for the replica, and for a client that got nothing of an answer yet."""
 
 from pulumi_infercrane.router.protocol.observer import Outcome
-from pulumi_infercrane.router.replicas import Replicas
-from pulumi_infercrane.router.routes import Endpoint
+from pulumi_infercrane.router.routing.replicas import Replicas
+from pulumi_infercrane.router.routing.routes import Endpoint
 
 _ANSWERED = frozenset({Outcome.COMPLETE, Outcome.UNOBSERVED})
 _FAULTS = frozenset(

@@ -11,10 +11,10 @@ from pulumi_infercrane.router.protocol.headers import REVISION
 from pulumi_infercrane.router.protocol.observer import Observer, Outcome
 from pulumi_infercrane.router.protocol.response import FRAMED, ResponseReader
 from pulumi_infercrane.router.relay.consequences import REFUSALS, judge
-from pulumi_infercrane.router.relay.dispatch import Bound
 from pulumi_infercrane.router.relay.reframing import Dechunked, Reframed, renamed
-from pulumi_infercrane.router.relay.upstream import UpstreamConnection
-from pulumi_infercrane.router.routes import Binding, Endpoint
+from pulumi_infercrane.router.routing.dispatch import Bound
+from pulumi_infercrane.router.routing.routes import Binding, Endpoint
+from pulumi_infercrane.router.routing.upstream import UpstreamConnection
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.telemetry.requests import Asked

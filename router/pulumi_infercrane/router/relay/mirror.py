@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from pulumi_infercrane.router.relay.dispatch import Bound
+from pulumi_infercrane.router.counting.traffic import Traffic, TrafficBook
 from pulumi_infercrane.router.relay.exchange import Exchange
-from pulumi_infercrane.router.routes import MirrorRoute
-from pulumi_infercrane.router.traffic import Traffic, TrafficBook
+from pulumi_infercrane.router.routing.dispatch import Bound
+from pulumi_infercrane.router.routing.routes import MirrorRoute
 
 BUSY, LARGE, LARGE_ANSWER, STORED = "busy", "large", "large_answer", "stored"
 """Why a copy was not made, or not read to its end. What asks the server to keep something is never sent twice."""

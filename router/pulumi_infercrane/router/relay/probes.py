@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import cast
 
-from pulumi_infercrane.router.routes import Binding, Endpoint
-from pulumi_infercrane.router.table import Health
+from pulumi_infercrane.router.routing.routes import Binding, Endpoint
+from pulumi_infercrane.router.tables.table import Health
 
 PATHS: Mapping[str, bytes] = MappingProxyType(
     {

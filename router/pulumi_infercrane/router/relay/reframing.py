@@ -2,11 +2,11 @@
 
 from typing import Protocol
 
+from pulumi_infercrane.router.counting.traffic import Traffic
 from pulumi_infercrane.router.protocol.answer_alias import AnswerAlias
 from pulumi_infercrane.router.protocol.observer import Observer
 from pulumi_infercrane.router.protocol.renaming import MAX_HELD, DocumentRenaming, EventRenaming, Renaming
 from pulumi_infercrane.router.protocol.response import DECHUNKED, REFRAMED, ResponseReader
-from pulumi_infercrane.router.traffic import Traffic
 
 
 class Reframed(Protocol):

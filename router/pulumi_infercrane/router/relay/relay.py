@@ -14,30 +14,30 @@ from urllib.parse import unquote
 
 import orjson
 
-from pulumi_infercrane.router.admission import Admission, Ticket
-from pulumi_infercrane.router.counters import Counters
-from pulumi_infercrane.router.credentials import authenticate, refuse_key_in_url
+from pulumi_infercrane.router.clients.admission import Admission, Ticket
+from pulumi_infercrane.router.clients.credentials import authenticate, refuse_key_in_url
+from pulumi_infercrane.router.clients.keys import Key, Keyring
+from pulumi_infercrane.router.counting.counters import Counters
+from pulumi_infercrane.router.counting.traffic import TrafficBook
 from pulumi_infercrane.router.errors import RequestRefused
-from pulumi_infercrane.router.keys import Key, Keyring
 from pulumi_infercrane.router.protocol.alias import requested_model
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.protocol.paths import MODELS, PROTOCOL_OF
 from pulumi_infercrane.router.protocol.request import Head, Limits, Request, has_body
 from pulumi_infercrane.router.protocol.response import own_answer
 from pulumi_infercrane.router.relay.client import ClientConnection
-from pulumi_infercrane.router.relay.dispatch import Bound, choose, no_model, refuse_path, stopping
 from pulumi_infercrane.router.relay.idle import Idle
 from pulumi_infercrane.router.relay.mirror import Mirrors
 from pulumi_infercrane.router.relay.probes import Prober
 from pulumi_infercrane.router.relay.uploads import Uploads
-from pulumi_infercrane.router.routes import Compiler, Routes
-from pulumi_infercrane.router.traffic import TrafficBook
+from pulumi_infercrane.router.routing.dispatch import Bound, choose, no_model, refuse_path, stopping
+from pulumi_infercrane.router.routing.routes import Compiler, Routes
 
 if TYPE_CHECKING:
+    from pulumi_infercrane.router.clients.trusted_proxies import TrustedProxies
     from pulumi_infercrane.router.recording.recorder import Recorder
     from pulumi_infercrane.router.telemetry.requests import Asked
     from pulumi_infercrane.router.telemetry.telemetry import Telemetry
-    from pulumi_infercrane.router.trusted_proxies import TrustedProxies
 
 _log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ import click
 from pulumi_infercrane.router.errors import ExportNotLive, RouterError, StateDamaged
 
 if TYPE_CHECKING:
-    from pulumi_infercrane.router.control import ControlClient
+    from pulumi_infercrane.router.control.client import ControlClient
     from pulumi_infercrane.router.export._place import Place
-    from pulumi_infercrane.router.table import RouteTable
+    from pulumi_infercrane.router.tables.table import RouteTable
 
 RETRIES = 3
 
@@ -56,7 +56,7 @@ def export(
 
 
 def _read(file: Path) -> "RouteTable":
-    from pulumi_infercrane.router.schema import read_table
+    from pulumi_infercrane.router.tables.schema import read_table
 
     try:
         return read_table(json.loads(file.read_bytes()))
@@ -67,7 +67,7 @@ def _read(file: Path) -> "RouteTable":
 
 
 async def _export(target: str, control: Path, service: str | None, place: "Place", *, watch: bool) -> None:
-    from pulumi_infercrane.router.control import ControlClient
+    from pulumi_infercrane.router.control.client import ControlClient
     from pulumi_infercrane.router.export._follow import current, generations
 
     async with ControlClient(control) as client:

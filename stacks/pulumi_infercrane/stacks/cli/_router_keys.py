@@ -12,7 +12,7 @@ import click
 from pulumi_infercrane.router.errors import RouterError
 
 if TYPE_CHECKING:
-    from pulumi_infercrane.router.control import ControlClient, IssuedKey
+    from pulumi_infercrane.router.control.client import ControlClient, IssuedKey
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ def new(
     Example:
       infercrane router key new ci --service chat --tokens-per-minute 60000 --control /run/infercrane/router.sock
     """
-    from pulumi_infercrane.router.keys import Grant, KeyLimits
+    from pulumi_infercrane.router.clients.keys import Grant, KeyLimits
 
     expires_at = f"{datetime.now(UTC) + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}" if days else ""
     limited = KeyLimits(**limits) if any(limits.values()) else None
@@ -118,7 +118,7 @@ def revoke(name: str, control: Path) -> None:
 
 
 def _call(control: Path, call: "Callable[[ControlClient], Awaitable[T]]") -> T:
-    from pulumi_infercrane.router.control import ControlClient
+    from pulumi_infercrane.router.control.client import ControlClient
 
     async def run() -> T:
         async with ControlClient(control) as client:

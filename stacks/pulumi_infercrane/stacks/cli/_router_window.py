@@ -43,7 +43,7 @@ def window(service: str, out: Path, control: Path, key_file: Path | None, passph
 
 
 async def _take(control: Path, service: str, folder: Path, key: SigningKey | None) -> tuple[Path, ...]:
-    from pulumi_infercrane.router.control import ControlClient
+    from pulumi_infercrane.router.control.client import ControlClient
     from pulumi_infercrane.stacks.windows import take
 
     async with ControlClient(control) as router:

@@ -10,7 +10,7 @@ import click
 from pulumi_infercrane.guard import sign_file
 from pulumi_infercrane.guard.collect import Target, find, kinds
 from pulumi_infercrane.guard.times import parse_duration
-from pulumi_infercrane.router.control import ControlClient, LiveService, RouterError
+from pulumi_infercrane.router.control.client import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, progress_of, stack_options
 from pulumi_infercrane.stacks.cli._grouped import GroupedCommand, GroupedOption
 from pulumi_infercrane.stacks.cli._keys import key_option, open_key

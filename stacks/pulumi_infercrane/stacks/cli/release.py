@@ -11,7 +11,7 @@ import click
 
 from pulumi_infercrane.guard import GuardError, Ledger
 from pulumi_infercrane.guard.report import text
-from pulumi_infercrane.router.control import ControlClient, RouterError
+from pulumi_infercrane.router.control.client import ControlClient, RouterError
 from pulumi_infercrane.stacks import watching
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
 from pulumi_infercrane.stacks.cli._keys import key_option, open_key

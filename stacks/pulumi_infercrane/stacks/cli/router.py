@@ -16,9 +16,9 @@ from pulumi_infercrane.stacks.cli._router_keys import key
 from pulumi_infercrane.stacks.cli._router_window import window
 
 if TYPE_CHECKING:
-    from pulumi_infercrane.router.control import LiveService
+    from pulumi_infercrane.router.clients.trusted_proxies import TrustedProxies
+    from pulumi_infercrane.router.control.client import LiveService
     from pulumi_infercrane.router.recording.policy import RecordingPolicy
-    from pulumi_infercrane.router.trusted_proxies import TrustedProxies
 
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -98,12 +98,12 @@ def serve(
     Example:
       infercrane router serve --listen 127.0.0.1:8000 --control /run/infercrane/router.sock --state /var/lib/infercrane
     """
-    from pulumi_infercrane.router import server
     from pulumi_infercrane.router.addresses import Listening, UnixAddress, read_listen_address
-    from pulumi_infercrane.router.logs import STDERR, LogHandler
     from pulumi_infercrane.router.protocol.request import Limits
     from pulumi_infercrane.router.relay.relay import ConnectionTimers
-    from pulumi_infercrane.router.server import Settings
+    from pulumi_infercrane.router.serving import server
+    from pulumi_infercrane.router.serving.logs import STDERR, LogHandler
+    from pulumi_infercrane.router.serving.server import Settings
 
     tls = _tls(tls_cert, tls_key)
 
@@ -152,7 +152,7 @@ def _tls(chain: Path | None, key: Path | None) -> tuple[Path, Path] | None:
 def _proxies(text: str | None) -> "TrustedProxies | None":
     if text is None:
         return None
-    from pulumi_infercrane.router.trusted_proxies import read_trusted_proxies
+    from pulumi_infercrane.router.clients.trusted_proxies import read_trusted_proxies
 
     return read_trusted_proxies(text)
 
@@ -184,7 +184,7 @@ def ready(control: Path, live: bool) -> None:
 
 
 async def _why_not(control: Path, live: bool) -> tuple[str, ...]:
-    from pulumi_infercrane.router.control import ControlClient
+    from pulumi_infercrane.router.control.client import ControlClient
 
     async with ControlClient(control) as client:
         if live:
@@ -216,7 +216,7 @@ def table(service: str | None, control: Path, as_json: bool) -> None:
 
 
 async def _tables(control: Path, service: str | None) -> "list[LiveService]":
-    from pulumi_infercrane.router.control import ControlClient
+    from pulumi_infercrane.router.control.client import ControlClient
 
     async with ControlClient(control) as client:
         names = [service] if service else await client.services()

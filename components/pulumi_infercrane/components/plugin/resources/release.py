@@ -42,7 +42,7 @@ from pulumi_infercrane.components.plugin.route_calls import (
 from pulumi_infercrane.components.plugin.wire import UNKNOWN, contains_secret, contains_unknown
 from pulumi_infercrane.guard import Decision, GuardError, Ledger, LedgerError
 from pulumi_infercrane.guard.times import format_time
-from pulumi_infercrane.router.control import (
+from pulumi_infercrane.router.control.client import (
     ControlClient,
     Flip,
     RouterError,

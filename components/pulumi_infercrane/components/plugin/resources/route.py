@@ -29,7 +29,7 @@ from pulumi_infercrane.components.plugin.resource import (
     UpdateResult,
 )
 from pulumi_infercrane.components.plugin.wire import UNKNOWN
-from pulumi_infercrane.router.control import (
+from pulumi_infercrane.router.control.client import (
     ControlClient,
     LiveService,
     RouterError,

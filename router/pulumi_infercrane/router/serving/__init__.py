@@ -1,0 +1,1 @@
+"""The process: listeners, signals, workers, certificates, an orderly end."""

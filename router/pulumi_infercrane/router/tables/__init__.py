@@ -1,0 +1,1 @@
+"""The route tables: values, strict reading, what a call makes of one, on disk."""
