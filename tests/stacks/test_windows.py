@@ -90,7 +90,7 @@ async def test_a_window_is_signed_where_it_is_written(
 async def test_the_windows_of_a_stack_are_signed_too(
     control: ControlClient, router: RouterProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INFERCRANE_STATE_DIR", str(tmp_path / "state-of-stacks"))
+    monkeypatch.setenv("INFERCRANE_STATE_DIR", str(router.control.parent / "stacks"))  # a socket path is short
     project = Project(tmp_path, "lab", "dev", "file://")
     project.place.root.mkdir(parents=True)
     project.place.control.symlink_to(router.control)

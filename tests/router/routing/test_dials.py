@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pulumi_infercrane.router.protocol.observer import Outcome
-from pulumi_infercrane.router.relay import lookups
+from pulumi_infercrane.router.routing import lookups
 from pulumi_infercrane.router.routing.dialer import Address, Dialer
 from pulumi_infercrane.router.routing.lookups import Lookups
 from pulumi_infercrane.router.routing.readiness import why_not_ready
