@@ -38,6 +38,12 @@ async def test_table_prints_what_is_served(router: RouterProcess) -> None:
     assert "r1" in result.output and "http://127.0.0.1:9" in result.output
 
 
+def test_without_a_table_it_says_so_beside_the_output(router: RouterProcess) -> None:
+    result = CliRunner().invoke(command, ["table", "--control", str(router.control)])
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "the router has no route table yet\n"
+
+
 async def test_table_as_json(router: RouterProcess) -> None:
     await put(router)
     import asyncio
@@ -50,7 +56,7 @@ async def test_table_as_json(router: RouterProcess) -> None:
 def test_without_a_router_it_says_so(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, ["table", "--control", str(tmp_path / "none")])
     assert result.exit_code == 1
-    assert "Error: no router answers on" in result.output
+    assert "error: no router answers on" in result.output
 
 
 async def test_ready_says_why_it_is_not(router: RouterProcess) -> None:
@@ -60,7 +66,7 @@ async def test_ready_says_why_it_is_not(router: RouterProcess) -> None:
         return CliRunner().invoke(command, ["ready", "--control", str(router.control), *options])
 
     result = await asyncio.to_thread(invoke)
-    assert (result.exit_code, result.output) == (1, "Error: no service has a route table\n")
+    assert (result.exit_code, result.output) == (1, "error: no service has a route table\n")
     assert (await asyncio.to_thread(invoke, "--live")).exit_code == 0
 
 
@@ -87,17 +93,17 @@ def test_a_key_is_made_listed_rotated_and_revoked(router: RouterProcess) -> None
 
 def test_a_refused_key_is_explained(router: RouterProcess) -> None:
     refused = run(router, "new", "ci", "--service", "chat", "--priority", "urgent")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "key.priorities[0]: 'urgent' does not match high|normal|low" in refused.output
     assert "no key ci" in run(router, "revoke", "ci").output
 
 
-@pytest.mark.parametrize(("proxies", "code"), [("10.0.0.0/8,::1", 0), ("0.0.0.0/0", 1), ("proxy.internal", 1)])
+@pytest.mark.parametrize(("proxies", "code"), [("10.0.0.0/8,::1", 0), ("0.0.0.0/0", 2), ("proxy.internal", 2)])
 def test_trusted_proxies_are_read_at_the_start(tmp_path: Path, proxies: str, code: int) -> None:
     places = ["--control", str(tmp_path / "c"), "--state", str(tmp_path / "s")]
     result = CliRunner().invoke(command, ["serve", "--check", *places, "--trusted-proxies", proxies])
     assert result.exit_code == code, result.output
-    assert ("Error: --trusted-proxies" in result.output) is bool(code)
+    assert ("error: --trusted-proxies" in result.output) is bool(code)
 
 
 @pytest.mark.parametrize(("option", "default"), [("--max-body", Limits().body), ("--idle", ConnectionTimers().idle_s)])

@@ -236,3 +236,9 @@ def test_the_only_stack_need_not_be_named(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.prod.yaml").write_text("config: {}\n")
     with pytest.raises(ConfigError, match="dev, prod"):
         find_project(tmp_path, None)
+
+
+def test_without_a_stack_the_way_out_is_named(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    with pytest.raises(ConfigError, match=r"no Pulumi\.<stack>\.yaml in .*pulumi stack init"):
+        find_project(tmp_path, None)

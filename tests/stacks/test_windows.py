@@ -84,7 +84,7 @@ async def test_a_window_is_signed_where_it_is_written(
     assert is_valid(key.public_key, signature.sig, WINDOW_TYPE, loaded.body)
     (tmp_path / "router.pem").chmod(0o644)
     refused = await asyncio.to_thread(CliRunner().invoke, command, signing)
-    assert (refused.exit_code, "others can read this key" in refused.output) == (1, True)
+    assert (refused.exit_code, "others can read this key" in refused.output) == (2, True)
 
 
 async def test_the_windows_of_a_stack_are_signed_too(

@@ -161,7 +161,11 @@ def _processes(project: Project, config: StackConfig) -> Iterator[Finding]:
 
 
 def _journal(project: Project) -> Iterator[Finding]:
-    journal = Journal(project.operations / "ops.sqlite")
+    path = project.operations / "ops.sqlite"
+    if not path.exists():
+        yield Finding("journal", "ok", "no operation yet")
+        return
+    journal = Journal(path)
     try:
         unfinished = journal.unfinished(project.qualified)
     finally:

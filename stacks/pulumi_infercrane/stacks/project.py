@@ -71,9 +71,10 @@ def find_project(start: Path, stack: str | None) -> Project:
 
 def _only_stack(folder: Path) -> str:
     stacks = sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in folder.glob("Pulumi.*.yaml"))
+    if not stacks:
+        raise ConfigError(f"no Pulumi.<stack>.yaml in {folder}: write one, then `pulumi stack init <stack>`")
     if len(stacks) != 1:
-        known = ", ".join(stacks) or "none"
-        raise ConfigError(f"which stack? name it with -s (in {folder}: {known})")
+        raise ConfigError(f"which stack? name it with -s (in {folder}: {', '.join(stacks)})")
     return stacks[0]
 
 

@@ -33,9 +33,10 @@ def look(project: Project, config: StackConfig, key: SigningKey | None = None) -
         RouterError: the router cannot be asked what it counted.
         GuardError: the policy or the ledger cannot be used, or the watch has ended.
     """
+    ledger = Ledger(project.place.ledger)
+    promoted_by([entry.decision for entry in ledger.entries()], config, project.qualified)  # else nothing is touched
     with stack_lock(project.operations, f"infercrane watch of {project.qualified}"):
         windows.take_all(project, config, key)
-        ledger = Ledger(project.place.ledger)
         records = [entry.decision for entry in ledger.entries()]
         promoted = promoted_by(records, config, project.qualified)
         decision = post_promotion(

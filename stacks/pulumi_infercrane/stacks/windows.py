@@ -39,9 +39,10 @@ async def take(
         RouterError: the router is silent, or does not know the service.
         OSError: the folder cannot be written; the router still has what was not.
     """
-    _make(folder)
     written = []
-    for name in await router.close_window(service):
+    closed = await router.close_window(service)
+    _make(folder)
+    for name in closed:
         window = with_restarts(await router.window(service, name), last_exit)
         signed = signed_window(window, key) if key else window
         written.append(_write_once(folder / f"{service}.{name}{SUFFIX}", signed))

@@ -190,5 +190,5 @@ async def test_the_process_records_what_its_policy_says(
 async def test_a_wrong_policy_stops_the_start(tmp_path: Path, start_process: Callable[..., RouterProcess]) -> None:
     (tmp_path / "record.yaml").write_text("sample: 1\n")
     code, errors = await start_process(record="record.yaml").ended()
-    assert code == 1
+    assert code == 2
     assert "record.yaml: 'schema' is missing" in errors

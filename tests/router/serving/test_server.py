@@ -160,7 +160,7 @@ async def test_a_control_socket_has_one_router(start_process: Start) -> None:
 
 async def test_other_machines_are_refused_unless_keys_are_required(start_process: Start) -> None:
     code, errors = await start_process(listen="0.0.0.0:0").ended()
-    assert code == 1
+    assert code == 2
     assert "without --require-keys the router listens on loopback only" in errors
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pulumi_infercrane.router.errors import ExportNotLive, RouterError, StateDamaged
+from pulumi_infercrane.stacks.cli._router_errors import router_errors
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.control.client import ControlClient
@@ -28,6 +29,7 @@ RETRIES = 3
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The proxy's own folder.")
 @click.option("--listen", default="127.0.0.1:8080", show_default=True, help="Address the proxy listens on.")
 @click.option("--watch", is_flag=True, help="Go on with every generation that follows, until interrupted.")
+@router_errors
 def export(
     target: str, control: Path | None, file: Path | None, service: str | None, out: Path, listen: str, *, watch: bool
 ) -> None:
@@ -44,15 +46,12 @@ def export(
         raise click.UsageError("give --control or --table")
     if watch and control is None:
         raise click.UsageError("--watch follows a running router: give --control")
-    try:
-        find_exporter(target)
-        place = read_place(out, listen)
-        if file is not None:
-            _deliver(target, _read(file), place)
-        elif control is not None:
-            asyncio.run(_export(target, control, service, place, watch=watch))
-    except RouterError as error:
-        raise click.ClickException(str(error)) from error
+    find_exporter(target)
+    place = read_place(out, listen)
+    if file is not None:
+        _deliver(target, _read(file), place)
+    elif control is not None:
+        asyncio.run(_export(target, control, service, place, watch=watch))
 
 
 def _read(file: Path) -> "RouteTable":

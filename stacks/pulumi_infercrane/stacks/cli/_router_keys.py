@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pulumi_infercrane.router.errors import RouterError
+from pulumi_infercrane.stacks.cli._router_errors import router_errors
 
 if TYPE_CHECKING:
     from pulumi_infercrane.router.control.client import ControlClient, IssuedKey
@@ -45,6 +45,7 @@ def key() -> None:
 @click.option("--max-inflight", type=click.IntRange(1), help="Requests it may have in flight.")
 @control_option
 @json_option
+@router_errors
 def new(
     name: str,
     services: tuple[str, ...],
@@ -72,6 +73,7 @@ def new(
 @key.command("list")
 @control_option
 @json_option
+@router_errors
 def list_(control: Path, as_json: bool) -> None:
     """Print the keys there are, revoked ones included; never what clients send.
 
@@ -93,6 +95,7 @@ def list_(control: Path, as_json: bool) -> None:
 @click.option("--old-valid", default=86_400, show_default=True, help="Seconds the old key stays valid.")
 @control_option
 @json_option
+@router_errors
 def rotate(name: str, old_valid: int, control: Path, as_json: bool) -> None:
     """Print a new key for a name, this once; the old one stays valid for a while.
 
@@ -106,6 +109,7 @@ def rotate(name: str, old_valid: int, control: Path, as_json: bool) -> None:
 @key.command("revoke")
 @click.argument("name")
 @control_option
+@router_errors
 def revoke(name: str, control: Path) -> None:
     """End a key now: requests that begin afterwards are refused, open streams go on.
 
@@ -124,10 +128,7 @@ def _call(control: Path, call: "Callable[[ControlClient], Awaitable[T]]") -> T:
         async with ControlClient(control) as client:
             return await call(client)
 
-    try:
-        return asyncio.run(run())
-    except RouterError as error:
-        raise click.ClickException(str(error)) from error
+    return asyncio.run(run())
 
 
 def _print_issued(issued: "IssuedKey", *, as_json: bool) -> None:

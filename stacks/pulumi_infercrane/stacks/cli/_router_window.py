@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from pulumi_infercrane.guard import GuardError, SigningKey
-from pulumi_infercrane.router.errors import RouterError
+from pulumi_infercrane.guard import SigningKey
 from pulumi_infercrane.stacks.cli._keys import key_option, open_key
+from pulumi_infercrane.stacks.cli._router_errors import router_errors
 from pulumi_infercrane.stacks.cli._router_keys import control_option
 
 
@@ -18,6 +18,7 @@ from pulumi_infercrane.stacks.cli._router_keys import control_option
 )
 @control_option
 @key_option("--sign-with", required=False)
+@router_errors
 def window(service: str, out: Path, control: Path, key_file: Path | None, passphrase_from: str | None) -> None:
     """Close the open traffic window of a service, and write every closed one into a folder.
 
@@ -29,14 +30,8 @@ def window(service: str, out: Path, control: Path, key_file: Path | None, passph
     Example:
       infercrane router window chat --control /run/infercrane/router.sock --out windows
     """
-    try:
-        key = open_key(key_file, passphrase_from) if key_file else None
-        written = asyncio.run(_take(control, service, out, key))
-    except (RouterError, GuardError) as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(f"{out} cannot be written: {error.strerror}") from error
-    for path in written:
+    key = open_key(key_file, passphrase_from) if key_file else None
+    for path in (written := asyncio.run(_take(control, service, out, key))):
         click.echo(path)
     if not written:
         click.echo(f"{service}: a window is open now; ask again to close it", err=True)
@@ -47,4 +42,7 @@ async def _take(control: Path, service: str, folder: Path, key: SigningKey | Non
     from pulumi_infercrane.stacks.windows import take
 
     async with ControlClient(control) as router:
-        return await take(router, service, folder, key=key)
+        try:
+            return await take(router, service, folder, key=key)
+        except OSError as error:
+            raise click.ClickException(f"{folder} cannot be written: {error.strerror}") from error

@@ -69,6 +69,8 @@ def history(stack: str | None, directory: Path, as_json: bool, last: int) -> Non
     if as_json:
         print_json(decisions)
         return
+    if not decisions:
+        progress(f"nothing was decided yet: {chosen.project.place.ledger} has no entry")
     for decision in decisions:
         candidate = chosen.config.name_of(decision["candidate"])
         click.echo(
@@ -138,9 +140,10 @@ def _find(chosen: Chosen, decision: str | None) -> Mapping[str, Any]:
         or record["decision_id"].removeprefix("sha256:").startswith(decision.removeprefix("sha256:"))
     ]
     if not found:
-        raise ConfigError(
-            f"no decision {decision or ''} in {chosen.project.place.ledger}: see `infercrane release history`"
-        )
+        ledger = chosen.project.place.ledger
+        if decision is None:
+            raise ConfigError(f"nothing was decided yet: {ledger} has no entry")
+        raise ConfigError(f"no decision {decision} in {ledger}: see `infercrane release history`")
     return found[-1]
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pulumi_infercrane.router.errors import RouterError
 from pulumi_infercrane.stacks.cli._export import export
+from pulumi_infercrane.stacks.cli._router_errors import fail, router_errors
 from pulumi_infercrane.stacks.cli._router_keys import key
 from pulumi_infercrane.stacks.cli._router_window import window
 
@@ -73,6 +73,7 @@ command.add_command(window)
     "--workers", type=click.IntRange(min=0, max=256), default=0, help="Processes that serve; 0 is just this one."
 )
 @click.option("--check", is_flag=True, help="Read options and files, say what is wrong with them, and serve nothing.")
+@router_errors
 def serve(
     listen: str,
     control: Path,
@@ -113,32 +114,29 @@ def serve(
 
     handlers = [LogHandler(STDERR)]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=handlers)
-    try:
-        address = read_listen_address(listen, keyed=require_keys)
-        settings = Settings(
-            address,
-            control,
-            state,
-            drain,
-            require_keys=require_keys,
-            record=_policy(record),
-            access_log=access_log,
-            trace_sample=trace_sample,
-            tls=tls,
-            limits=Limits() if max_body is None else Limits(body=max_body),
-            timers=ConnectionTimers() if idle is None else ConnectionTimers(idle_s=idle),
-            max_connections=max_connections,
-            trusted_proxies=_proxies(trusted_proxies),
-            status=read_listen_address(status, keyed=True) if status else None,
-            workers=workers,
-            command=(sys.executable, *sys.orig_argv[1:]),
-        )
-        if check:
-            server.check(settings)
-            return
-        server.serve(settings, os.environ, ready)
-    except RouterError as error:
-        raise click.ClickException(str(error)) from error
+    address = read_listen_address(listen, keyed=require_keys)
+    settings = Settings(
+        address,
+        control,
+        state,
+        drain,
+        require_keys=require_keys,
+        record=_policy(record),
+        access_log=access_log,
+        trace_sample=trace_sample,
+        tls=tls,
+        limits=Limits() if max_body is None else Limits(body=max_body),
+        timers=ConnectionTimers() if idle is None else ConnectionTimers(idle_s=idle),
+        max_connections=max_connections,
+        trusted_proxies=_proxies(trusted_proxies),
+        status=read_listen_address(status, keyed=True) if status else None,
+        workers=workers,
+        command=(sys.executable, *sys.orig_argv[1:]),
+    )
+    if check:
+        server.check(settings)
+        return
+    server.serve(settings, os.environ, ready)
 
 
 def _tls(chain: Path | None, key: Path | None) -> tuple[Path, Path] | None:
@@ -168,6 +166,7 @@ def _policy(path: Path | None) -> "RecordingPolicy | None":
 @command.command("ready")
 @click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
 @click.option("--live", is_flag=True, help="Only whether the router answers.")
+@router_errors
 def ready(control: Path, live: bool) -> None:
     """Exit with 0 when every service has an active revision that takes connections, else say why not.
 
@@ -175,12 +174,8 @@ def ready(control: Path, live: bool) -> None:
     Example:
       infercrane router ready --control /run/infercrane/router.sock
     """
-    try:
-        reasons = asyncio.run(_why_not(control, live))
-    except RouterError as error:
-        raise click.ClickException(str(error)) from error
-    if reasons:
-        raise click.ClickException("; ".join(reasons))
+    if reasons := asyncio.run(_why_not(control, live)):
+        fail("; ".join(reasons))
 
 
 async def _why_not(control: Path, live: bool) -> tuple[str, ...]:
@@ -196,6 +191,7 @@ async def _why_not(control: Path, live: bool) -> tuple[str, ...]:
 @click.argument("service", required=False)
 @click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
+@router_errors
 def table(service: str | None, control: Path, as_json: bool) -> None:
     """Print what a running router serves: revisions, the active one, requests in flight.
 
@@ -203,16 +199,15 @@ def table(service: str | None, control: Path, as_json: bool) -> None:
     Example:
       infercrane router table --control /run/infercrane/router.sock
     """
-    try:
-        found = asyncio.run(_tables(control, service))
-    except RouterError as error:
-        raise click.ClickException(str(error)) from error
+    found = asyncio.run(_tables(control, service))
     if as_json:
         document = {live.table["service"]: {"table": live.table, "inflight": live.inflight} for live in found}
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     for live in found:
         _print(live)
+    if not found:
+        click.echo("the router has no route table yet", err=True)
 
 
 async def _tables(control: Path, service: str | None) -> "list[LiveService]":

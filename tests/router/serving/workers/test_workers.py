@@ -204,7 +204,7 @@ async def test_a_program_that_would_not_start_replaces_nothing(
     assert workers(process) == before
     process.terminate()
     _, errors = await process.ended()
-    assert "not replaced, everything stays as it is: Error: certificate" in errors
+    assert "not replaced, everything stays as it is: error: certificate" in errors
 
 
 async def test_under_systemd_the_sockets_go_from_program_to_program(
