@@ -195,6 +195,21 @@ def test_the_life_of_a_key_goes_as_shown(tmp_path: Path) -> None:
     assert printed.endswith("ci is revoked\n")
 
 
+def test_a_first_revision_serves_by_the_calls_shown(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "routing.md"
+    (tmp_path / "chat.json").write_text(blocks(page, "json")[0])
+    router = RouterProcess(tmp_path, control="router.sock").wait_ready()
+    try:
+        printed = run_shown(blocks(page, "sh")[0], tmp_path)
+    finally:
+        router.kill()
+    assert re.findall(r"^  (r\d) +(\w+) ", printed, re.MULTILINE) == [
+        ("r1", "active"),
+        ("r2", "serving"),
+        ("r0", "serving"),
+    ]
+
+
 @pytest.mark.processes
 def test_the_life_of_a_router_with_workers_goes_as_shown(tmp_path: Path) -> None:
     run_shown(blocks(ROOT / "docs" / "serving.md", "sh")[0], tmp_path)
