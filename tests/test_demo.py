@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from examples.demo.run import ABOUT_OTHERS, FOREIGN, _outcome
 from examples.demo.story import EXPECTED, REASONS, unexpected
 from examples.demo.traffic import Stream, Traffic
 
@@ -66,3 +67,12 @@ def test_streams_open_across_a_flip_are_those_the_old_revision_finished_after_it
         Stream(2.0, 4.0, "r2", "complete"),
     ]
     assert traffic.open_across("r1", "r2") == 1
+
+
+def test_a_rollback_is_not_shown_as_a_verdict() -> None:
+    assert [_outcome(step) for step in good()["steps"]][-2:] == ["insufficient_evidence", "rollback"]
+
+
+def test_evidence_of_earlier_candidates_does_not_read_like_a_fault() -> None:
+    reason = "benchmark: no_evidence: no admissible candidate measurement; 2 set aside as binding_mismatch"
+    assert FOREIGN.sub(ABOUT_OTHERS, reason).endswith("measurement; 2 about other revisions")

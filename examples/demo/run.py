@@ -5,10 +5,11 @@ Everything it makes lies in `.demo/`; what can be used again (engine, model serv
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +24,9 @@ from tests.engine.engine import prepare
 from tests.runtimes import prepare as runtimes
 
 CHECKOUT = Path(__file__).parents[2]
+FOREIGN = re.compile(r"(\d+) set aside as binding_mismatch")
+ABOUT_OTHERS = r"\1 about other revisions"
+"""Evidence of earlier candidates lies in the same folder: it is set aside as it should be, which is no fault of it."""
 
 
 @dataclass
@@ -94,6 +98,7 @@ class Teller:
     def release(self, name: str, *arguments: str) -> Step:
         """Run one `infercrane` operation and remember what came of it."""
         before = time.monotonic()
+        print(f"        step {len(self.steps) + 1} of {len(story.EXPECTED)}: {name}", flush=True)
         with self._streams_overlapping():
             _, result = self.workspace.infercrane(*arguments)
         step = Step(
@@ -107,9 +112,9 @@ class Teller:
             record=result["record"],
         )
         self.steps.append(step)
-        print(f"        → {step.verdict}; {step.active_after} serves ({step.seconds} s)")
+        print(f"        → {_outcome(asdict(step))}; {step.active_after} serves ({step.seconds} s)")
         for reason in step.reasons[:6]:
-            print(f"          {reason}")
+            print(f"          {FOREIGN.sub(ABOUT_OTHERS, reason)}")
         return step
 
     @contextmanager
@@ -135,6 +140,11 @@ class Teller:
         finally:
             shutil.rmtree(self.workspace.evidence)
             kept.rename(self.workspace.evidence)
+
+
+def _outcome(step: Mapping[str, Any]) -> str:
+    """The verdict; a rollback has none of its own: it needs no evidence and always moves the route."""
+    return "rollback" if step["name"] == "rollback" else str(step["verdict"])
 
 
 def _not_counted(record: dict[str, Any]) -> list[str]:
@@ -166,7 +176,7 @@ def _table(report: dict[str, Any]) -> None:
     print(f"\n{'step':20}{'serves':8}{'verdict':23}{'deciding rule':27}estimate [bounds] against limit")
     for step, decision in zip(report["steps"], report["decisions"], strict=True):
         rule, bounds = _deciding(step, decision)
-        print(f"{step['name']:20}{step['active_after']:8}{step['verdict']:23}{rule:27}{bounds}")
+        print(f"{step['name']:20}{step['active_after']:8}{_outcome(step):23}{rule:27}{bounds}")
     print(f"\n{'revision':20}traffic share")
     for name, count in sorted(client["revisions_seen"].items()):
         print(f"{name:20}{count / total:6.1%}  ({count} of {client['requests']} answers)")
