@@ -44,6 +44,17 @@ def test_without_a_table_it_says_so_beside_the_output(router: RouterProcess) -> 
     assert result.stderr == "the router has no route table yet\n"
 
 
+async def test_a_dialect_that_may_be_a_slip_is_noted(router: RouterProcess) -> None:
+    import asyncio
+
+    async with router.client() as control:
+        slip = revision("r1", "http://127.0.0.1:9") | {"dialect": "vlm"}
+        await control.put("chat", declared({R1: slip}), if_match=None)
+    result = await asyncio.to_thread(run_table, router)
+    assert result.stderr.startswith("note: r1: no special dialect vlm; probes ask for /v1/models")
+    assert "there is: vllm, " in result.stderr
+
+
 async def test_table_as_json(router: RouterProcess) -> None:
     await put(router)
     import asyncio
@@ -70,6 +81,10 @@ async def test_ready_says_why_it_is_not(router: RouterProcess) -> None:
     assert (await asyncio.to_thread(invoke, "--live")).exit_code == 0
 
 
+def run_table(router: RouterProcess) -> Result:
+    return CliRunner().invoke(command, ["table", "--control", str(router.control)])
+
+
 def run(router: RouterProcess, *arguments: str) -> Result:
     return CliRunner().invoke(command, ["key", *arguments, "--control", str(router.control)])
 
@@ -89,6 +104,16 @@ def test_a_key_is_made_listed_rotated_and_revoked(router: RouterProcess) -> None
     assert listed[0] == "requests without a key are refused"
     assert "revoked 20" in listed[1]
     assert json.loads(run(router, "list", "--json").stdout)["required"] is True
+
+
+async def test_a_key_for_a_service_that_is_not_there_is_noted(router: RouterProcess) -> None:
+    import asyncio
+
+    await put(router)
+    made = await asyncio.to_thread(run, router, "new", "ci", "--service", "chta", "--service", "chat")
+    assert made.stdout.startswith("ic_")
+    assert made.stderr.splitlines()[1:] == ["note: the router has no service chta yet; there is: chat"]
+    assert "note" not in (await asyncio.to_thread(run, router, "new", "all", "--service", "*")).stderr
 
 
 def test_a_refused_key_is_explained(router: RouterProcess) -> None:

@@ -12,6 +12,7 @@ import click
 from pulumi_infercrane.stacks.cli._router_errors import router_errors
 
 if TYPE_CHECKING:
+    from pulumi_infercrane.router.clients.keys import Grant
     from pulumi_infercrane.router.control.client import ControlClient, IssuedKey
 
 T = TypeVar("T")
@@ -67,7 +68,15 @@ def new(
     expires_at = f"{datetime.now(UTC) + timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}" if days else ""
     limited = KeyLimits(**limits) if any(limits.values()) else None
     grant = Grant(name, services, priorities, pin, limited, expires_at)
-    _print_issued(_call(control, lambda client: client.new_key(grant)), as_json=as_json)
+    issued, known = _call(control, lambda client: _made(client, grant))
+    _print_issued(issued, as_json=as_json)
+    for service in sorted({*services} - {*known, "*"}) if known else ():  # keys may be made before the first table
+        click.echo(f"note: the router has no service {service} yet; there is: {', '.join(known)}", err=True)
+
+
+async def _made(client: "ControlClient", grant: "Grant") -> "tuple[IssuedKey, tuple[str, ...]]":
+    """A new key, and the services there are."""
+    return await client.new_key(grant), await client.services()
 
 
 @key.command("list")

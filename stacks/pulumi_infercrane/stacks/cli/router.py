@@ -219,6 +219,8 @@ async def _tables(control: Path, service: str | None) -> "list[LiveService]":
 
 
 def _print(live: "LiveService") -> None:
+    from pulumi_infercrane.router.relay.probes import ANY_PATH, PATHS
+
     table = live.table
     click.echo(f"{table['service']}  generation {live.generation}  aliases {', '.join(table['aliases'])}")
     for digest, revision in table["revisions"].items():
@@ -226,3 +228,6 @@ def _print(live: "LiveService") -> None:
         urls = ", ".join(upstream["url"] for upstream in revision["upstreams"])
         share, busy = live.weights.get(digest, 0), live.inflight.get(digest, 0)
         click.echo(f"  {revision['label']:12} {role:9} {share:3} % {busy:5} in flight  {digest[:19]}  {urls}")
+        if (dialect := revision["dialect"]) not in PATHS:
+            told = f"note: {revision['label']}: no special dialect {dialect}; probes ask for {ANY_PATH.decode()}"
+            click.echo(f"{told}, as of any server; there is: {', '.join(PATHS)}", err=True)
