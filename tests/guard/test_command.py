@@ -100,11 +100,50 @@ def test_several_candidates_are_listed_instead_of_guessed(place, new_folder):
     assert other.candidate in result.output
 
 
-def test_an_empty_folder_lists_nothing(place, tmp_path):
+def test_a_revision_may_be_named_by_the_digits_that_reports_show(place):
+    named = ["--candidate", place.candidate.removeprefix("sha256:")[:12], "--baseline", place.baseline[:19]]
+    record = json.loads(check(place, *named, "--json").output)
+    assert (record["candidate"], record["baseline"]) == (place.candidate, place.baseline)
+
+
+@pytest.mark.parametrize("text", ["r2", "sha256:abcd", "sha256:" + "0" * 63])
+def test_what_is_no_revision_digest_exits_2_with_those_there_are(place, text):
+    result = check(place, "--candidate", text)
+    assert result.exit_code == 2
+    assert f"--candidate {text}: not a revision digest, or the beginning of one; the evidence has:" in result.output
+    assert place.candidate in result.output
+
+
+def test_an_ambiguous_beginning_exits_2(place):
+    result = check(place, "--candidate", "sha256:")
+    assert result.exit_code == 2
+    assert "--candidate sha256:: more than one revision digest begins so" in result.output
+
+
+def test_an_empty_folder_says_how_to_fill_it(place, tmp_path):
     (tmp_path / "empty").mkdir()
     result = run("check", "--evidence", tmp_path / "empty", "--policy", place.root.parent / "policy.yaml")
     assert result.exit_code == 2
-    assert "the evidence has: none" in result.output
+    assert "empty: no *.evidence.json in it or below: make one of a tool's file" in result.output
+
+
+def test_envelopes_that_cannot_be_read_are_named_before_a_revision_is_asked_for(place):
+    for file in place.root.glob("*-candidate*.evidence.json"):
+        file.write_text(file.read_text().replace('"candidate"', '"candidat"'))
+    (place.root / "cut.evidence.json").write_text("{")
+    result = check(place)
+    assert result.exit_code == 2
+    assert "no envelope that can be read has the role candidate; these cannot be read:" in result.output
+    assert "  cut.evidence.json: not_json: " in result.output
+    assert "  quality-candidate.evidence.json: bad_value: role: Input should be 'candidate' or" in result.output
+
+
+def test_without_any_envelope_in_a_role_it_asks(place):
+    for file in place.root.glob("*-baseline*.evidence.json"):
+        file.unlink()
+    result = check(place)
+    assert result.exit_code == 2
+    assert "no envelope has the role baseline: say with --baseline which revision is meant" in result.output
 
 
 def test_files_that_do_not_count_are_named(place):

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from pulumi_infercrane.guard import (
-    EvidenceSet,
     GuardError,
     Policy,
     PolicyError,
@@ -35,6 +34,7 @@ from pulumi_infercrane.stacks.cli._reports import (
     shown,
     write_reports,
 )
+from pulumi_infercrane.stacks.cli._revisions import revision_in
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
 from pulumi_infercrane.stacks.cli._verifying import Verified, verify_ledger, verify_record
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
@@ -69,8 +69,8 @@ command.add_command(_guard_traffic.watch)
 @command.command("check")
 @click.option("--evidence", "folder", type=_Folder, required=True, help="Folder with *.evidence.json, searched below.")
 @click.option("--policy", "policy_file", type=_File, required=True, help="Policy file.")
-@click.option("--candidate", help="Revision digest; not needed when the evidence knows only one candidate.")
-@click.option("--baseline", help="Revision digest; not needed when the evidence knows only one baseline.")
+@click.option("--candidate", help="Revision digest or its beginning; not needed when there is only one candidate.")
+@click.option("--baseline", help="Revision digest or its beginning; not needed when there is only one baseline.")
 @click.option(
     "--bootstrap", "is_first", is_flag=True, help="The candidate is the first revision: only limits are judged."
 )
@@ -113,14 +113,15 @@ def check(
     asked = {
         "service": service or policy.service or "default",
         "stack": stack,
-        "candidate": candidate or _only("candidate", evidence),
+        "candidate": revision_in(evidence, folder, "candidate", candidate),
         "as_of": as_of or format_time(datetime.now(UTC)),
     }
     past = _history(ledger)
     if is_first:
         decision = bootstrap(policy, evidence, history=past, **asked)
     else:
-        decision = decide(policy, evidence, baseline=baseline or _only("baseline", evidence), history=past, **asked)
+        before = revision_in(evidence, folder, "baseline", baseline)
+        decision = decide(policy, evidence, baseline=before, history=past, **asked)
     if out:
         save(out, decision.canonical)
     write_reports(decision.record, context_of(policy, policy_file, evidence, link), shown(reports, as_json))
@@ -185,21 +186,6 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise PolicyError(f"{file}: cannot be read: {error.strerror}") from error
-
-
-def _only(role: str, evidence: EvidenceSet) -> str:
-    """The one revision digest the evidence holds in a role."""
-    found = sorted(
-        {
-            item.envelope.subject.revision_digest
-            for item in evidence.items
-            if item.envelope and item.envelope.role == role
-        }
-    )
-    if len(found) == 1:
-        return found[0]
-    listed = "".join(f"\n  {digest}" for digest in found) or " none"
-    raise GuardError(f"say with --{role} which revision is meant; the evidence has:{listed}")
 
 
 def _history(ledger: Path | None) -> list[Mapping[str, Any]]:
