@@ -66,7 +66,7 @@ def test_a_tool_that_was_named_is_not_guessed(place, files, said):
 
 def test_a_file_that_no_reader_takes_says_what_to_do(place, said):
     (place / "x.json").write_text("{}")
-    with pytest.raises(ImportRefused, match="no reader takes the file as it is described: name its --tool to see why"):
+    with pytest.raises(ImportRefused, match="no reader knows such a file: name its --tool to see why, one of aiperf"):
         import_file({"primary": place / "x.json"}, place, said)
 
 
@@ -82,7 +82,9 @@ def test_with_a_tool_the_reason_is_told(place, files, said):
 
 def test_two_readers_that_take_it_are_named(place, files, said, monkeypatch):
     monkeypatch.setattr(importing, "known_tools", lambda: ("lm-eval", "lm_eval"))
-    with pytest.raises(ImportRefused, match="readers of lm-eval and lm_eval take the file: say which with --tool"):
+    with pytest.raises(
+        ImportRefused, match="readers of lm-eval and lm_eval take the file: say which it is with --tool"
+    ):
         import_file(files, place, said)
 
 
@@ -105,14 +107,14 @@ def test_a_file_that_is_still_being_written_is_refused(place, files, said, monke
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(place, files, said, monkeypatch):
-    read = importing._record
+    read = importing._taken
 
     def meanwhile(*arguments: Any) -> Any:
         record = read(*arguments)
         files["primary"].write_bytes(files["primary"].read_bytes() + b" ")
         return record
 
-    monkeypatch.setattr(importing, "_record", meanwhile)
+    monkeypatch.setattr(importing, "_taken", meanwhile)
     with pytest.raises(ImportRefused, match="changed while it was read"):
         import_file(files, place, replace(said, tool="lm-eval"))
 
@@ -167,7 +169,10 @@ def test_a_time_without_a_zone_is_refused(place, files, said):
         ({"tool": "wrk"}, "no reader for 'wrk', only for "),
         ({"tool": "lm-eval", "kind": "cost"}, "tool_unknown: lm-eval measures quality"),
         ({"tool": "lm-eval", "scenario": {}}, "bad_value: scenario.id: Field required"),
-        ({"tool": "lm-eval", "subject": {"provider": "aws"}}, "binding_missing: subject.model is absent"),
+        (
+            {"tool": "lm-eval", "subject": {"provider": "aws"}},
+            "the subject lacks model, tokenizer_digest, chat_template_sha",
+        ),
         ({"tool": "lm-eval", "more": {"window": {}}}, "window has an option of its own"),
         ({"tool": "lm-eval", "more": {"slow": {}}}, "schema_unknown: slow: unknown field"),
     ],
@@ -227,3 +232,61 @@ def test_a_load_run_is_told_in_lines(folder):
     assert "attempted: 150" in lines
     assert "errors: http_error 1" in lines
     assert "requests: 150 kept one by one" in lines
+
+
+@pytest.fixture
+def load_run(tmp_path: Path, samples: Path) -> dict[str, Path]:
+    """A file of vllm-bench, which says neither its version nor its time zone: 6.1 s from 04:13:44 on."""
+    shutil.copy(samples / "vllm-bench" / "ok.json", tmp_path)
+    return {"primary": tmp_path / "ok.json"}
+
+
+def of_load(said: Said, end: str = "2026-11-30T04:13:51Z", **changes: Any) -> Said:
+    window = {"started_at": "2026-11-30T04:13:44Z", "ended_at": end}
+    return replace(said, **{"kind": "benchmark", "tool_version": "0.33.0", "select": {}, **window, **changes})
+
+
+def test_a_tool_is_known_by_its_file_alone(load_run, tmp_path, said):
+    assert import_file(load_run, tmp_path, of_load(said)).tool == "vllm-bench"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "bench"}, r"--kind bench: known are benchmark, "),
+        ({"kind": "quality"}, "read as a file of vllm-bench .* gives evidence of kind benchmark, not 'quality'"),
+        ({"subject": {}}, "the subject lacks model, tokenizer_digest, chat_template_sha, runtime"),
+        ({"subject_digest": "sha256:" + "0" * 64}, "the subject's revision_digest is not that of the subject"),
+        (
+            {"tool_version": "", "started_at": "", "ended_at": ""},
+            "vllm-bench .* give --tool-version and --window START",
+        ),
+        ({"tool_version": ""}, "give --tool-version$"),
+        ({"started_at": "2026-11-30T04:13:44"}, "--window: .* is not a UTC time"),
+        ({"end": "2026-11-30T04:13:43Z"}, "--window: it ends at 2026-11-30T04:13:43Z, before it starts at"),
+        ({"end": "2026-11-30T04:13:47Z"}, r"the window lasts 3 s, the file is about 6\.102 s: give the whole --window"),
+        ({"end": "2026-11-30T04:13:47Z", "tool": "vllm-bench"}, "the window lasts 3 s"),
+        ({"run": {"group": "a", "ordinal": 5, "of": 3}}, "run group: there is no run 5 of 3"),
+    ],
+)
+def test_without_a_tool_the_true_reason_is_told(load_run, tmp_path, said, change, message):
+    if "subject_digest" in change:
+        change = {"subject": {**said.subject, "revision_digest": change["subject_digest"]}}
+    with pytest.raises(ImportRefused, match=message):
+        import_file(load_run, tmp_path, of_load(said, **change))
+    assert list(tmp_path.glob("*.evidence.json")) == []
+
+
+def test_a_window_in_whole_seconds_may_be_a_little_short(load_run, tmp_path, said):
+    import_file(load_run, tmp_path, of_load(said, end="2026-11-30T04:13:50Z"))
+
+
+def test_a_file_that_is_not_there_is_told_as_that(tmp_path, said):
+    with pytest.raises(ImportRefused, match=r"nope\.json: no such file"):
+        import_file({"primary": tmp_path / "nope.json"}, tmp_path, said)
+
+
+def test_of_two_readers_that_know_a_file_neither_may_take_it(tmp_path, samples, said):
+    shutil.copy(samples / "opencost" / "gpu_allocation.json", tmp_path)
+    with pytest.raises(ImportRefused, match="readers of opencost and prometheus know such a file, and do not take it"):
+        import_file({"primary": tmp_path / "gpu_allocation.json"}, tmp_path, of_load(said, kind="cost"))

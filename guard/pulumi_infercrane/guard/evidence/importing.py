@@ -6,28 +6,37 @@ if the guard itself can read it, and did not change meanwhile.
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pulumi_infercrane.guard.errors import CanonicalError, GuardError
-from pulumi_infercrane.guard.evidence.envelope import SCHEMA, parse_envelope
+from pulumi_infercrane.guard.evidence.envelope import SCHEMA, Envelope, Subject, parse_envelope
 from pulumi_infercrane.guard.evidence.folder import SUFFIX
 from pulumi_infercrane.guard.evidence.identity import revision_digest, seal
 from pulumi_infercrane.guard.evidence.readers import find_reader, known_tools, reader_for
 from pulumi_infercrane.guard.evidence.reading.stated import Stated, stated_in
+from pulumi_infercrane.guard.evidence.recognising import knowing
 from pulumi_infercrane.guard.evidence.records import Record
 from pulumi_infercrane.guard.evidence.writing import file_entry, write_envelope
-from pulumi_infercrane.guard.reasons import Inadmissible, Problem, gate_rank
+from pulumi_infercrane.guard.judging.rule import Member
+from pulumi_infercrane.guard.reasons import Inadmissible
+from pulumi_infercrane.guard.rules import known_kinds
 from pulumi_infercrane.guard.strict_json import MAX_BYTES
 from pulumi_infercrane.guard.times import parse_time
 
 SETTLING_S = 0.2
 """A file that is still being written has usually grown after this."""
 TOLERATED_CLOCK_S = 60.0
+TOLERATED_SHARE, TOLERATED_ROUNDING_S = 0.01, 2.0
+"""By which a run may be longer than its window: people write whole seconds."""
 
 _MEDIA = {".json": "application/json", ".jsonl": "application/jsonl", ".csv": "text/csv", ".yaml": "application/yaml"}
 _OWN = ("schema", "kind", "role", "files", "subject", "scenario", "window", "evidence_id", "attestation")
+_SUBJECT_NEEDS = tuple(
+    name for name, field in Subject.model_fields.items() if field.is_required() and name != "revision_digest"
+)
+_ANY_TIME = "1970-01-01T00:00:00Z"
 
 
 class ImportRefused(GuardError):
@@ -119,7 +128,8 @@ def _name(primary: Path, said: Said) -> str:
 
 def _inside(path: Path, out: Path) -> str:
     if path.is_symlink() or not path.is_file():
-        raise ImportRefused(f"{path}: not a regular file")
+        there = path.is_symlink() or path.exists()
+        raise ImportRefused(f"{path}: {'not a regular file' if there else 'no such file'}")
     try:
         return path.resolve().relative_to(out.resolve()).as_posix()
     except ValueError as error:
@@ -155,61 +165,120 @@ def _bytes_of(files: Mapping[str, Path]) -> Mapping[str, bytes]:
 
 
 def _read(content: _Content, said: Said) -> tuple[str, Mapping[str, Any], Record]:
-    """Tool, envelope and record."""
+    """Tool, envelope and record. What was said is checked first: what is wrong there, no reader could tell."""
+    _check_said(content, said)
     if said.tool:
-        envelope = _envelope(content, said, said.tool)
-        return said.tool, envelope, _record(content, envelope)
-    tried = {tool: _try(content, said, tool) for tool in known_tools()}
-    accepted = {tool: found for tool, found in tried.items() if isinstance(found, tuple)}
-    if len(accepted) == 1:
-        tool, (envelope, record) = accepted.popitem()
-        return tool, envelope, record
-    if accepted:
-        raise ImportRefused(f"readers of {' and '.join(sorted(accepted))} take the file: say which with --tool")
-    known_by = {tool: problem for tool, problem in tried.items() if isinstance(problem, Problem)}
-    if len(known_by) == 1:
-        tool, problem = known_by.popitem()
-        raise ImportRefused(f"read as a file of {tool} the guard would refuse it: {problem}; or name another --tool")
-    known = ", ".join(known_tools())
-    raise ImportRefused(f"no reader takes the file as it is described: name its --tool to see why, one of {known}")
-
-
-def _try(content: _Content, said: Said, tool: str) -> tuple[Mapping[str, Any], Record] | Problem | None:
-    """Envelope and record; why a reader that knows such files refuses this one; None from any other reader."""
+        return _taken(content, said, said.tool)
+    tool = _recognised(content, said)
     try:
-        envelope = _envelope(content, said, tool)
-        return envelope, _record(content, envelope)
-    except ImportRefused:
-        return None
+        return _taken(content, said, tool)
     except Inadmissible as error:
-        foreign = error.problem.code != "ambiguous_run" and gate_rank(error.problem.code) <= gate_rank("schema_unknown")
-        return None if foreign else error.problem
+        text = f"read as a file of {tool} the guard would refuse it: {error.problem}; or name another --tool"
+        raise ImportRefused(text) from error
 
 
-def _record(content: _Content, envelope: Mapping[str, Any]) -> Record:
+def _recognised(content: _Content, said: Said) -> str:
+    """The only tool that knows the file; of several, the only one that takes it."""
+    tools = _tools(content, said)
+    if not tools:
+        known = ", ".join(known_tools())
+        raise ImportRefused(f"no reader knows such a file: name its --tool to see why, one of {known}")
+    taking = [tool for tool in tools if _takes(content, said, tool)] if len(tools) > 1 else tools
+    if len(taking) == 1:
+        return taking[0]
+    what = "take the file" if taking else "know such a file, and do not take it as it is described"
+    raise ImportRefused(f"readers of {' and '.join(taking or tools)} {what}: say which it is with --tool")
+
+
+def _check_said(content: _Content, said: Said) -> None:
+    """Everything that holds whatever the tool: kind, subject, scenario, window, group and further fields."""
+    if said.kind not in known_kinds():
+        raise ImportRefused(f"--kind {said.kind}: known are {', '.join(known_kinds())}")
+    if said.run.get("ordinal", 1) > said.run.get("of", 1):
+        raise ImportRefused(f"run group: there is no run {said.run['ordinal']} of {said.run['of']}")
+    lacking = [name for name in _SUBJECT_NEEDS if name not in said.subject]
+    if lacking:
+        raise ImportRefused(f"the subject lacks {', '.join(lacking)}: it says what ran, as in the docs on readers")
+    _supposed(content, said, "", said.kind)
+
+
+def _tools(content: _Content, said: Said) -> list[str]:
+    """Tools that know the file as the kind it is said to be; else, so that one can say it gives another, as any."""
+
+    def described(tool: str, kind: str) -> Envelope:
+        return _supposed(content, said, tool, kind)
+
+    by_said = knowing(known_tools(), [said.kind], content.parts, described)
+    return by_said or knowing(known_tools(), known_kinds(), content.parts, described)
+
+
+def _supposed(content: _Content, said: Said, tool: str, kind: str) -> Envelope:
+    """An envelope in which stands something wherever nobody said anything."""
+    supposed = replace(
+        said,
+        kind=kind,
+        tool_version=said.tool_version or "0",
+        started_at=said.started_at or said.ended_at or _ANY_TIME,
+        ended_at=said.ended_at or said.started_at or _ANY_TIME,
+    )
+    return parse_envelope(seal(_written(content, supposed, Stated(), tool or "any")))[0]
+
+
+def _takes(content: _Content, said: Said, tool: str) -> bool:
+    try:
+        _taken(content, said, tool)
+    except (ImportRefused, Inadmissible):
+        return False
+    return True
+
+
+def _taken(content: _Content, said: Said, tool: str) -> tuple[str, Mapping[str, Any], Record]:
+    envelope = _envelope(content, said, tool)
     typed, _ = parse_envelope(seal(envelope))
-    primary = typed.primary
-    return reader_for(primary.tool, primary.tool_version).read(content.parts, typed)
+    record = reader_for(typed.primary.tool, typed.primary.tool_version).read(content.parts, typed)
+    _check_length(said, Member(typed, record))
+    return tool, envelope, record
+
+
+def _check_length(said: Said, member: Member) -> None:
+    """A window that was said and cannot hold the run would make it count as a shorter one."""
+    duration: float | None = getattr(member.record, "duration_s", None)
+    if said.started_at and duration and duration > member.window_s * (1 + TOLERATED_SHARE) + TOLERATED_ROUNDING_S:
+        text = f"the window lasts {member.window_s:g} s, the file is about {duration:.4g} s: give the whole --window"
+        raise ImportRefused(text)
 
 
 def _envelope(content: _Content, said: Said, tool: str) -> Mapping[str, Any]:
     if tool.replace("_", "-") not in known_tools():
         raise ImportRefused(f"no reader for {tool!r}, only for {', '.join(known_tools())}")
     stated = stated_in(find_reader(tool), content.parts)
+    for name in ("started_at", "ended_at"):
+        _check_time(name, getattr(said, name), getattr(stated, name))
+    lacking = [
+        *([] if said.tool_version or stated.tool_version else ["--tool-version"]),
+        *([] if _window(said, stated)["ended_at"] else ["--window START/END, in UTC with Z"]),
+    ]
+    if lacking:
+        text = f"a file of {tool} does not say which version of the tool wrote it, or when it was measured"
+        raise ImportRefused(f"{text}: give {' and '.join(lacking)}")
+    return _written(content, said, stated, tool)
+
+
+def _written(content: _Content, said: Said, stated: Stated, tool: str) -> Mapping[str, Any]:
+    """The envelope as it is written."""
     version = said.tool_version or stated.tool_version
-    if not version:
-        raise ImportRefused("the file does not say which version of the tool wrote it: give --tool-version")
-    files = [_file(content, part, tool, version, said) for part in content.parts]
     planned = said.planned if said.planned is not None else stated.planned
+    window = _window(said, stated)
+    _check_order(window)
     envelope: dict[str, Any] = {
         **_further(said.more),
         "schema": SCHEMA,
         "kind": said.kind,
         "role": said.role,
-        "files": files,
+        "files": [_file(content, part, tool, version, said) for part in content.parts],
         "subject": _subject(said.subject),
         "scenario": dict(said.scenario),
-        "window": _window(said, stated),
+        "window": window,
         "binding": "declared_by_importer",
     }
     optional = {
@@ -245,12 +314,16 @@ def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _window(said: Said, stated: Stated) -> Mapping[str, str]:
-    for name in ("started_at", "ended_at"):
-        _check_time(name, getattr(said, name), getattr(stated, name))
-    window = {name: getattr(said, name) or getattr(stated, name) for name in ("started_at", "ended_at")}
-    if not all(window.values()):
-        raise ImportRefused("the file does not say when it was measured: give --window START/END, in UTC with Z")
-    return window
+    return {name: getattr(said, name) or getattr(stated, name) for name in ("started_at", "ended_at")}
+
+
+def _check_order(window: Mapping[str, str]) -> None:
+    try:
+        ordered = parse_time(window["started_at"]) <= parse_time(window["ended_at"])
+    except ValueError as error:
+        raise ImportRefused(f"--window: {error}") from error
+    if not ordered:
+        raise ImportRefused(f"--window: it ends at {window['ended_at']}, before it starts at {window['started_at']}")
 
 
 def _check_time(name: str, said: str, stated: str) -> None:

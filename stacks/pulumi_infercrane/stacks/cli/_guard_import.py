@@ -41,7 +41,9 @@ _RUN = re.compile(r"(?P<group>[^:]+)(?::(?P<ordinal>\d+)/(?P<of>\d+))?")
     "--run-group", help="GROUP or GROUP:2/3: both sides of a comparison have one group, repeats are numbered."
 )
 @click.option("--select", "selects", multiple=True, metavar="KEY=VALUE", help="Which of several runs in the file.")
-@click.option("--fields", "fields_file", type=_File, help="JSON file with further fields: slo, probes, runner.")
+@click.option(
+    "--fields", "fields_file", type=_File, help="JSON file with further fields: slo, probes, runner, supersedes."
+)
 @click.option("--out", type=_Folder, help="Folder of the envelope, at or above the files; default: the file's own.")
 @click.option("--json", "as_json", is_flag=True, help="Print the envelope.")
 @unusable_input

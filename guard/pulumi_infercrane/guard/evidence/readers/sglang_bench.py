@@ -49,6 +49,8 @@ def read(parts: Mapping[str, bytes], envelope: Envelope) -> Benchmark:
     """
     check_kind(envelope, "benchmark")
     lines = list(parse_lines(_NO_RATE[0].sub(_NO_RATE[1], parts["primary"])))
+    for first in lines[:1]:  # before a line is asked for: several lines of something else are no runs
+        check_layout(first, envelope, _KEYS)
     line = check_layout(lines[selected(envelope, "line", 1, len(lines))], envelope, _KEYS)
     _check_hints(line, envelope)
     completed, duration = count(line, "completed", ""), number(line, "duration", "")
