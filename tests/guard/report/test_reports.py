@@ -84,3 +84,26 @@ def test_only_what_a_rule_needs_is_shown_as_settling_it(overridden, rejected):
     record = {**rejected.record, "rules": [rule], "reasons": [f"benchmark: conflict: {detail}; measure again"]}
     lines = find_report("text").render(record, RECORD_ALONE).splitlines()
     assert lines[4:7] == ["because", f"  benchmark: conflict: {detail}", "      → measure again"]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_every_unknown_has_its_way_out(unmeasured, form):
+    """Also where only the reason code knows one, which the line of the reason does not repeat."""
+    needs = {rule["needs"] for rule in unmeasured.record["rules"] if rule["outcome"] == "unknown"}
+    assert "a measurement that holds it" in needs
+    assert all(f"→ {one}" in unmeasured.report(form).replace("<code>", "") for one in needs)
+
+
+def test_what_was_changed_afterwards_has_its_way_out(folder, decided):
+    (path,) = folder.both().root.glob("quality-candidate*.jsonl*")
+    path.write_bytes(path.read_bytes() + b"\n")
+    lines = decided().report("text").splitlines()
+    place = next(index for index, line in enumerate(lines) if line.startswith("  quality: tampered: "))
+    assert lines[place + 1] == "      → the file as it was measured, or a new measurement"
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_only_a_promotion_says_until_when_a_flip_is_possible(promoted, rejected, unmeasured, form):
+    assert "a flip is refused after" in promoted.report(form)
+    assert all("expires_at" in one.record for one in (rejected, unmeasured))
+    assert not any("a flip is refused after" in one.report(form) for one in (rejected, unmeasured))

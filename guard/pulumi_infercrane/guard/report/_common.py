@@ -113,6 +113,11 @@ def headline(record: Mapping[str, Any]) -> str:
     return known or one_line(f"{kind}: {verdict}")
 
 
+def last_flip(record: Mapping[str, Any]) -> str:
+    """Until when the route may be moved by this decision; empty for one that does not let it."""
+    return str(record.get("expires_at", "")) if record["verdict"] == "promote" else ""
+
+
 def baseline_role(record: Mapping[str, Any]) -> str:
     """What the baseline is at the time of the decision: `active`, or `previous` once the candidate took over."""
     return "previous" if record["decision_type"] == "post_promotion" else "active"
@@ -122,14 +127,24 @@ def reasons(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What decided, first things first: reason, and what would settle it. Empty when a promotion passed."""
     if record["verdict"] == "promote" and record["decision_type"] == "promotion":
         return []
-    known = {rule["needs"] for rule in record["rules"] if "needs" in rule}
-    return [_split(reason, known) for reason in record["reasons"]]
+    settling = {line: needs for rule in record["rules"] for line, needs in _settling(rule)}
+    return [_split(reason, settling) for reason in record["reasons"]]
 
 
-def _split(reason: str, known: Iterable[str]) -> tuple[str, str]:
-    """A reason and what would settle it, which ends the line of a rule that has it."""
-    needs = next((needs for needs in known if reason.endswith(f"; {needs}")), "")
-    return one_line(reason.removesuffix(f"; {needs}") if needs else reason), one_line(needs)
+def _settling(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """How a rule's reason reads, alone and for its whole kind, with what would settle it."""
+    if "needs" in rule:
+        for subject in (rule["rule"], rule["rule"].partition(".")[0]):
+            yield f"{subject}: {rule['reasons'][0]}: {rule.get('detail', '')}", rule["needs"]
+
+
+def _split(reason: str, settling: Mapping[str, str]) -> tuple[str, str]:
+    """A reason and what would settle it, which may end its line."""
+    needs = settling.get(reason, "")
+    if not needs:
+        needs = next((needs for needs in settling.values() if reason.endswith(f"; {needs}")), "")
+        reason = reason.removesuffix(f"; {needs}") if needs else reason
+    return one_line(reason), one_line(needs)
 
 
 def remarks(entry: Mapping[str, Any]) -> list[str]:

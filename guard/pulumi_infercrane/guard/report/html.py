@@ -16,6 +16,7 @@ from pulumi_infercrane.guard.report._common import (
     baseline_role,
     headline,
     kinds_without_evidence,
+    last_flip,
     reasons,
     remarks,
     rows,
@@ -155,7 +156,7 @@ def _foot(record: Mapping[str, Any], context: Context) -> str:
     about = {
         "decision": record["decision_id"],
         "policy": record["policy_digest"],
-        "a flip is refused after": record.get("expires_at", ""),
+        "a flip is refused after": last_flip(record),
         "guard version": record["guard_version"],
     }
     listed = "".join(f"<div><dt>{label}</dt><dd>{text(value)}</dd></div>" for label, value in about.items() if value)

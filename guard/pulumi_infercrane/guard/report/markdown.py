@@ -12,6 +12,7 @@ from pulumi_infercrane.guard.report._common import (
     fitting,
     headline,
     kinds_without_evidence,
+    last_flip,
     reasons,
     rows,
     web_link,
@@ -80,7 +81,7 @@ def _table_line(row: Row) -> str:
 def _foot(record: Mapping[str, Any], context: Context) -> list[str]:
     decision = code(short(record["decision_id"]))
     linked = f"[{decision}]({web_link(context)})" if web_link(context) else decision
-    expires = f" · a flip is refused after {code(record['expires_at'])}" if record.get("expires_at") else ""
+    expires = f" · a flip is refused after {code(last_flip(record))}" if last_flip(record) else ""
     return [f"Decision {linked} · policy {code(short(record['policy_digest']))}{expires}"]
 
 

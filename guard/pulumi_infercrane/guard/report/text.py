@@ -5,7 +5,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.printable import one_line, short
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
-from pulumi_infercrane.guard.report._common import Row, baseline_role, headline, reasons, remarks, rows
+from pulumi_infercrane.guard.report._common import Row, baseline_role, headline, last_flip, reasons, remarks, rows
 from pulumi_infercrane.guard.report._traffic import route, windows
 
 _COLUMNS = ("rule", "", "estimate", "[lo, hi]", "limit", "n", "outcome")
@@ -97,7 +97,7 @@ def _piece(entry: Mapping[str, Any]) -> str:
 
 
 def _foot(record: Mapping[str, Any]) -> Iterator[str]:
-    expires = f" · a flip is refused after {record['expires_at']}" if record.get("expires_at") else ""
+    expires = f" · a flip is refused after {last_flip(record)}" if last_flip(record) else ""
     yield one_line(f"decision {short(record['decision_id'])} · policy {short(record['policy_digest'])}{expires}")
 
 
