@@ -79,7 +79,7 @@ class Node:
             key = Node(key_node, self.source, "key")
             name = key.text()
             if name in entries:
-                raise key.error(f"key {name!r} is written twice")
+                raise key.error(f"key {name!r} is written twice: put what belongs to it below one")
             if known is not None and name not in known:
                 raise key.error(f"unknown key {name!r}, {_nearest(name, known)}")
             entries[name] = Node(value, self.source, name)

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from pulumi_infercrane.guard import TrustError, load_evidence, load_key, load_policy, new_key, sign_file
+from pulumi_infercrane.guard import PolicyError, TrustError, load_evidence, load_key, load_policy, new_key, sign_file
 from pulumi_infercrane.guard.rules import known_kinds
 from pulumi_infercrane.stacks.cli.guard import command
 from tests.guard.trust.conftest import POLICY, entry, trusting
@@ -36,6 +36,7 @@ def test_a_new_key_prints_what_a_policy_needs_to_trust_it(tmp_path):
     (trusted,) = load_policy(POLICY + made.output).trust.keys.values()
     assert (trusted.public_key, trusted.kinds) == (key.public_key, known_kinds())
     assert (trusted.not_after - trusted.not_before).days == 365
+    assert "# A policy that has `trust` already takes the entry alone, below its `keys:`." in made.output.splitlines()
     shown = run("keygen", "--show", tmp_path / "bench.pem")
     assert shown.output.splitlines()[:5] == made.output.splitlines()[:5]
 
@@ -44,6 +45,21 @@ def test_a_private_key_is_never_printed(key):
     secret = "".join(key.read_text().splitlines()[1:-1])
     assert secret
     assert secret not in run("keygen", "--show", key).output
+
+
+def test_a_second_key_goes_below_the_keys_there_are(tmp_path):
+    made = [run("keygen", tmp_path / f"{name}.pem").output for name in ("one", "two")]
+    with pytest.raises(PolicyError, match="key 'trust' is written twice: put what belongs to it below one"):
+        load_policy(POLICY + "".join(made))
+    entry_alone = made[1].partition("  keys:\n")[2]
+    assert len(load_policy(POLICY + made[0] + entry_alone).trust.keys) == 2
+
+
+def test_what_is_no_envelope_by_name_either_is_told_as_that(tmp_path, key):
+    (tmp_path / "results.json").write_text("x" * 1_048_577)
+    result = run("sign", tmp_path / "results.json", "--key", key)
+    assert result.exit_code == 2
+    assert "an envelope (*.evidence.json) or a window (*.window.json) is meant" in result.output
 
 
 def test_an_existing_key_is_not_overwritten(key):

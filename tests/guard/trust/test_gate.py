@@ -103,7 +103,11 @@ def test_signed_by_a_key_nobody_listed(folder, path, policy, mallory):
     [
         ({"kinds": ["quality"]}, "may attest quality only, not benchmark"),
         ({"kinds": ["override"]}, "may attest override only, not benchmark"),
-        ({"not_before": "2026-11-30T04:02:01Z"}, "is valid from 2026-11-30T04:02:01Z on"),
+        (
+            {"not_before": "2026-11-30T04:02:01Z"},
+            "is valid from 2026-11-30T04:02:01Z on, this is of 2026-11-30T04:02:00Z: "
+            "set its `not_before` earlier, or measure again",
+        ),
         ({"not_after": "2026-11-30T04:01:59Z"}, "was valid until 2026-11-30T04:01:59Z"),
         ({"revoked_at": "2026-12-01T00:00:00Z"}, "was revoked at 2026-12-01T00:00:00Z"),
         (

@@ -9,6 +9,7 @@ from pulumi_infercrane.guard.trust.store import policy_lines
 from tests.guard.trust.conftest import POLICY, entry, key_of, trusting
 
 KEY = key_of("bench")
+EARLIER = ": set its `not_before` earlier, or measure again"
 
 
 def at(day):
@@ -46,7 +47,12 @@ def test_the_lines_for_a_policy_are_what_a_policy_reads():
     [
         ({}, "benchmark", "2026-01-01", ""),
         ({}, "benchmark", "2026-12-31", ""),
-        ({}, "benchmark", "2025-12-31", "is valid from 2026-01-01T00:00:00Z on"),
+        (
+            {},
+            "benchmark",
+            "2025-12-31",
+            f"is valid from 2026-01-01T00:00:00Z on, this is of 2025-12-31T00:00:00Z{EARLIER}",
+        ),
         ({}, "benchmark", "2027-01-01", "was valid until 2026-12-31T00:00:00Z"),
         ({}, "quality", "2026-06-01", "may attest benchmark only, not quality"),
         ({"revoked_at": "2026-06-01T00:00:00Z"}, "benchmark", "2026-05-31", "was revoked at 2026-06-01T00:00:00Z"),

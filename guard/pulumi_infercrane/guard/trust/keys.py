@@ -10,6 +10,7 @@ from pulumi_infercrane.guard.errors import TrustError
 from pulumi_infercrane.guard.trust.dsse import key_id, signed_bytes, to_base64
 
 MAX_BYTES = 64 * 1024
+_ENCRYPTED = "is encrypted: name the variable that holds its passphrase with --passphrase-env"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def load_key(path: Path, passphrase: str = "") -> SigningKey:
     try:
         private = serialization.load_pem_private_key(data, passphrase.encode() if passphrase else None)
     except TypeError as error:
-        need = "is not encrypted, leave the passphrase out" if passphrase else "is encrypted, name its passphrase"
+        need = "is not encrypted, leave the passphrase out" if passphrase else _ENCRYPTED
         raise TrustError(f"{path}: the key {need}") from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise TrustError(f"{path}: no private key in PEM form, or the passphrase is another one") from error

@@ -9,6 +9,7 @@ from pulumi_infercrane.guard.canonical import digest_bytes
 from pulumi_infercrane.guard.errors import TrustError
 from pulumi_infercrane.guard.evidence.envelope import parse_envelope
 from pulumi_infercrane.guard.evidence.folder import MAX_ENVELOPE_BYTES
+from pulumi_infercrane.guard.evidence.folder import SUFFIX as ENVELOPE_SUFFIX
 from pulumi_infercrane.guard.evidence.window import MAX_BYTES, SUFFIX, signable
 from pulumi_infercrane.guard.files import write_whole
 from pulumi_infercrane.guard.reasons import Inadmissible
@@ -36,7 +37,9 @@ def sign_file(path: Path, key: SigningKey) -> None:
     except OSError as error:
         raise TrustError(f"{path}: cannot be signed: {error.strerror}") from error
     except Inadmissible as error:
-        raise TrustError(f"{path}: not signed: {error.problem}") from error
+        is_named_so = path.name.endswith((ENVELOPE_SUFFIX, SUFFIX))
+        hint = "" if is_named_so else f"; an envelope (*{ENVELOPE_SUFFIX}) or a window (*{SUFFIX}) is meant"
+        raise TrustError(f"{path}: not signed: {error.problem}{hint}") from error
 
 
 def signed(document: Any, key: SigningKey) -> dict[str, Any]:

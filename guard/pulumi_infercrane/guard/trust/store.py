@@ -41,7 +41,8 @@ class TrustKey:
         if kind not in self.kinds:
             return f"may attest {' and '.join(self.kinds)} only, not {kind}"
         if at < self.not_before:
-            return f"is valid from {format_time(self.not_before)} on"
+            late = f"is valid from {format_time(self.not_before)} on"
+            return f"{late}, this is of {format_time(at)}: set its `not_before` earlier, or measure again"
         if at > self.not_after:
             return f"was valid until {format_time(self.not_after)}"
         return self._revoked(at)

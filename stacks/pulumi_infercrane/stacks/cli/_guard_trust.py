@@ -43,7 +43,7 @@ def keygen(path: Path, show: bool, passphrase_from: str | None) -> None:
 
     Prints its id and the lines that let a policy trust it for every kind of evidence. Take out the kinds this key
     shall not attest; a key that may vouch for traffic windows says so with `window`, one that may order overrides with
-    `override`.
+    `override`. It vouches for what is measured from now on; for older evidence set its `not_before` earlier.
 
     \b
     Example:
@@ -55,4 +55,5 @@ def keygen(path: Path, show: bool, passphrase_from: str | None) -> None:
 def _show(key: SigningKey) -> None:
     now = datetime.now(UTC)
     click.echo(f"# {key.id}")
+    click.echo("# A policy that has `trust` already takes the entry alone, below its `keys:`.")
     click.echo(f"trust:\n  keys:\n{policy_lines(key.public_key, known_kinds(), now, now + VALID_FOR)}")
