@@ -17,7 +17,7 @@ from pulumi_infercrane.guard.admission.pieces import Piece, Question
 from pulumi_infercrane.guard.canonical import canonical_bytes, digest
 from pulumi_infercrane.guard.errors import GuardError, PolicyError
 from pulumi_infercrane.guard.evidence.folder import EvidenceSet
-from pulumi_infercrane.guard.judging.rule import Member, Rule, unknown
+from pulumi_infercrane.guard.judging.rule import Member, Rule, unjudged
 from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.reasons import way_out
 from pulumi_infercrane.guard.rollout.plan import weights
@@ -278,7 +278,7 @@ def _judge(question: Question, admission: Admission, rules: Iterable[Rule], requ
 def _judge_rule(question: Question, admission: Admission, rule: Rule, required: bool) -> Judged:
     block = admission.block(rule.kind)
     if block:
-        return Judged(rule, unknown(block.code, block.detail, whole_kind=True), required)
+        return Judged(rule, unjudged(block, whole_kind=True), required)
     finding = find_kind(rule.kind).judge(rule, admission.sides(rule.kind), question.policy.settings)
     return Judged(rule, finding, required)
 

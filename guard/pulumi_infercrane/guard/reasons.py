@@ -97,6 +97,8 @@ class Problem:
 
     code: str
     detail: str
+    needs: str = ""
+    """What would settle it, where that is more exact than `way_out`."""
 
     def __post_init__(self) -> None:
         gate_rank(self.code)

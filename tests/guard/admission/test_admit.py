@@ -189,7 +189,9 @@ def test_a_group_of_runs_counts_whole(folder):
 
 def test_the_best_three_of_five_count_for_nothing(folder):
     runs(folder, [1, 3, 5], of=5)
-    assert decided(folder).reasons[0] == ("benchmark: truncated: 3 of 5 runs of its group are present and admissible")
+    assert decided(folder).reasons[0] == (
+        "benchmark: truncated: 3 of 5 runs of its group are present and admissible; all 5 runs of the group"
+    )
 
 
 def test_a_baseline_counts_only_beside_the_candidate_it_was_measured_in_turn_with(folder):

@@ -137,7 +137,9 @@ def test_rules_the_policy_does_not_write_take_their_defaults():
 def test_nothing_good_is_concluded_before_the_least_time():
     decision = step(pair(n=5000, end=9), as_of=minutes(9))
     assert decision.action == "hold"
-    assert decision.record["reasons"] == ["window.observed: truncated: 540 of 600 s were watched"]
+    assert decision.record["reasons"] == [
+        "window.observed: truncated: 540 of 600 s were watched; windows of 600 s together"
+    ]
 
 
 def test_only_hard_events_and_errors_end_a_step_early():
@@ -253,7 +255,7 @@ def test_leaving_out_a_window_in_the_middle_does_not_help():
     decision = step(pair(end=10), pair(begin=15, end=25), as_of=minutes(25))
     assert (
         decision.record["reasons"][0]
-        == "window.observed: truncated: the windows cover 1200 of 1500 s: give all of them"
+        == "window.observed: truncated: the windows cover 1200 of 1500 s; all windows of that time"
     )
 
 

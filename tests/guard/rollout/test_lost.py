@@ -70,7 +70,7 @@ def test_the_watch_does_not_end_well_on_what_was_counted_beside_the_lost_process
 def test_the_time_of_a_loss_was_not_watched():
     decision = step(pair(begin=0, end=10), lossy(10, 40, "router"), pair(begin=40, end=51), as_of=minutes(51))
     assert decision.verdict == "insufficient_evidence"
-    assert observed(decision)[1] == "the windows cover 1260 of 3060 s: give all of them"
+    assert observed(decision)[1] == "the windows cover 1260 of 3060 s"
 
 
 def test_a_loss_while_the_route_changed_counts_though_its_window_does_not():

@@ -475,6 +475,7 @@ def test_a_run_shorter_than_the_minimum_is_truncated(folder):
     folder.benchmark("candidate", folder.seconds(400))
     record = judged(folder, "id: benchmark.error_fraction", HEAD.replace("60", "600"))
     assert (record["reasons"], record["detail"]) == (["truncated"], "measured for 120 s, at least 600 s are required")
+    assert record["needs"] == "a run of at least 600 s (`min_duration_s` of the policy)"
 
 
 def test_a_run_with_fewer_requests_than_planned_is_truncated(folder):

@@ -32,7 +32,8 @@ def _complete_or_not(piece: Piece, present: Mapping[_Group, set[int]]) -> Piece:
     found = sum(ordinal <= of for ordinal in ordinals)
     if found == of:
         return piece
-    return replace(piece, problem=Problem("truncated", f"{found} of {of} runs of its group are present and admissible"))
+    text = f"{found} of {of} runs of its group are present and admissible"
+    return replace(piece, problem=Problem("truncated", text, f"all {of} runs of the group"))
 
 
 def without_other_comparisons(pieces: Sequence[Piece]) -> list[Piece]:

@@ -177,13 +177,19 @@ def too_short(member: Member, settings: Settings) -> Problem | None:
     """A measurement so short that it cannot have seen the service as its users do."""
     if member.measured_s >= settings.min_duration_s:
         return None
-    text = f"measured for {member.measured_s:.4g} s, at least {settings.min_duration_s:g} s are required"
-    return Problem("truncated", text)
+    least = f"at least {settings.min_duration_s:g} s"
+    text = f"measured for {member.measured_s:.4g} s, {least} are required"
+    return Problem("truncated", text, f"a run of {least} (`min_duration_s` of the policy)")
 
 
 def unknown(code: str, detail: str, *, needs: str = "", whole_kind: bool = False) -> Finding:
     """A rule that no interval could be formed for."""
     return Finding("unknown", code, detail, needs=needs, whole_kind=whole_kind)
+
+
+def unjudged(problem: Problem, *, needs: str = "", whole_kind: bool = False) -> Finding:
+    """A rule that a problem keeps from being judged."""
+    return unknown(problem.code, problem.detail, needs=needs or problem.needs, whole_kind=whole_kind)
 
 
 def at_most(interval: Interval, limit: float) -> Literal["pass", "fail", "unknown"]:

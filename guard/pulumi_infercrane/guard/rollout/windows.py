@@ -13,7 +13,7 @@ from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.evidence import envelope as envelopes
 from pulumi_infercrane.guard.evidence.records import Benchmark
 from pulumi_infercrane.guard.evidence.window import SCHEMA, VERSIONS, LoadedWindow, Window
-from pulumi_infercrane.guard.judging.rule import Finding, Member, Rule, Settings, Sides, unknown
+from pulumi_infercrane.guard.judging.rule import Finding, Member, Rule, Settings, Sides, unjudged, unknown
 from pulumi_infercrane.guard.policy import Policy, Waiver
 from pulumi_infercrane.guard.reasons import GATES, Problem, gate_rank
 from pulumi_infercrane.guard.rollout.benchmark import benchmark_of
@@ -208,7 +208,8 @@ def _idle(question: Question, used: Sequence[Window]) -> Iterator[Problem]:
             yield Problem("no_traffic", f"the {who} answered no request in the newest window{beside}")
     unobserved = sum(window.bindings[revision].unobserved for window in used for revision in question.weights)
     if unobserved:
-        yield Problem("truncated", f"of {unobserved} requests the router cannot say how they ended")
+        text = f"of {unobserved} requests the router cannot say how they ended"
+        yield Problem("truncated", text, "windows of which all is known")
 
 
 def _who(question: Question, revision: str) -> str:
@@ -224,7 +225,8 @@ def _losses(question: Question, pieces: Sequence[Piece], used: Sequence[Window])
         if since < question.at_least:
             seconds, least = since.total_seconds(), question.at_least.total_seconds()
             what = f"counts of a {lost[-1].lost} process were lost until {format_time(last)}"
-            yield Problem("truncated", f"{what}: {seconds:g} of {least:g} s were watched since")
+            text = f"{what}: {seconds:g} of {least:g} s were watched since"
+            yield Problem("truncated", text, f"windows of {least:g} s since")
 
 
 def _about(question: Question, pieces: Sequence[Piece]) -> Iterator[Window]:
@@ -245,10 +247,10 @@ def _gaps(question: Question, used: Sequence[Window]) -> Iterator[Problem]:
         (used[-1].ended - question.started).total_seconds(),
     )
     if observed < COMPLETE_SHARE * whole:
-        yield Problem("truncated", f"the windows cover {observed:g} of {whole:g} s: give all of them")
+        yield Problem("truncated", f"the windows cover {observed:g} of {whole:g} s", "all windows of that time")
     least = question.at_least.total_seconds()
     if observed < least:
-        yield Problem("truncated", f"{observed:g} of {least:g} s were watched")
+        yield Problem("truncated", f"{observed:g} of {least:g} s were watched", f"windows of {least:g} s together")
 
 
 # --- rules ------------------------------------------------------------------------------------------------------
@@ -293,7 +295,7 @@ def rule_of(policy: Policy, rule_id: str) -> Rule:
 def judge_observed(selection: Selection) -> Finding:
     """Whether the windows are enough to conclude anything from."""
     if selection.problem:
-        return unknown(selection.problem.code, selection.problem.detail)
+        return unjudged(selection.problem)
     seconds = selection.observed.total_seconds()
     return Finding("pass", "within_margin", f"watched for {seconds:g} s", notes=_shed(selection))
 

@@ -18,6 +18,7 @@ from pulumi_infercrane.guard.judging.rule import (
     Settings,
     Sides,
     too_short,
+    unjudged,
     unknown,
 )
 from pulumi_infercrane.guard.reasons import Problem
@@ -67,7 +68,7 @@ def _check(member: Member, settings: Settings) -> Problem | None:
 def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     problem = _uncounted(sides.candidate)
     if problem:
-        return unknown(problem.code, problem.detail, needs=_COUNTS_NEEDED)
+        return unjudged(problem, needs=_COUNTS_NEEDED)
     return _relative(rule, sides, settings) if rule.relative else _absolute(rule, sides, settings)
 
 
@@ -81,7 +82,7 @@ def _absolute(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     else:
         finding = judge_share(rule, sides.candidate, failures, rule.bound, settings.alpha, _superseded(rule, sides))
     saturated = _saturated(sides.candidate)
-    return unknown(saturated.code, saturated.detail) if saturated and finding.outcome == "pass" else finding
+    return unjudged(saturated) if saturated and finding.outcome == "pass" else finding
 
 
 def _superseded(rule: Rule, sides: Sides) -> list[Member]:
@@ -101,7 +102,7 @@ def _relative(rule: Rule, sides: Sides, settings: Settings) -> Finding:
         or _saturated(sides.all)
     )
     if problem:
-        return unknown(problem.code, problem.detail)
+        return unjudged(problem)
     finding = _against_baseline(rule, name, sides, settings)
     return finding if _gap(sides) <= SAME_DAY else replace(finding, notes=(*finding.notes, "stale_baseline"))
 
@@ -175,7 +176,7 @@ def _judge_attainment(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     members, slo = sides.candidate, settings.slo
     problem = next((found for member in members if (found := _uncountable(member, slo))), None)
     if problem:
-        return unknown(problem.code, problem.detail)
+        return unjudged(problem)
     superseded = [member for member in _superseded(rule, sides) if _uncountable(member, slo) is None]
     return judge_share(rule, members, _misses(slo), round(1 - rule.bound, 9), settings.alpha, superseded)
 

@@ -23,6 +23,7 @@ from pulumi_infercrane.guard.judging.rule import (
     Sides,
     ids,
     too_short,
+    unjudged,
     unknown,
 )
 from pulumi_infercrane.guard.judging.summaries import judge_repeats
@@ -81,7 +82,7 @@ def _check(member: Member, settings: Settings) -> Problem | None:
         return Problem("cost_incomplete", f"the prices of {cost.price_source or 'the list'} have no date")
     if not cost.price_source and member.window_s < METERED_WINDOW_S:
         text = f"metered for {member.window_s:g} s, at least {METERED_WINDOW_S:g} s are required without a price list"
-        return Problem("truncated", text)
+        return Problem("truncated", text, f"a window of at least {METERED_WINDOW_S:g} s, or a price list")
     return too_short(member, settings)
 
 
@@ -114,7 +115,7 @@ def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
         return judge_drill(rule, replace(sides, superseded=counted), figure.drill)
     problem = sides.no_baseline or _incomparable(figure, sides, settings)
     if problem:
-        return unknown(problem.code, problem.detail)
+        return unjudged(problem)
     finding = _against_baseline(rule, figure, sides, settings)
     return replace(finding, evidence=ids(sides.all), notes=_other_prices(sides))
 

@@ -30,6 +30,7 @@ from pulumi_infercrane.guard.judging.rule import (
     more_needed,
     rounded_interval,
     scaled,
+    unjudged,
     unknown,
 )
 from pulumi_infercrane.guard.judging.task_scores import SCORE, Measure
@@ -80,7 +81,7 @@ def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     about = task_scores.of_task(task, "" if part in _SHARES else part, sides)
     problem = _problem(task, part, about)
     if problem:
-        return unknown(problem.code, problem.detail)
+        return unjudged(problem)
     if task_scores.have_items(about):
         finding = _judge_items(rule, _SHARES.get(part, SCORE), about, settings.alpha)
     elif part in _SHARES:

@@ -26,6 +26,7 @@ from pulumi_infercrane.guard.judging.rule import (
     ids,
     in_conflict,
     too_short,
+    unjudged,
     unknown,
 )
 from pulumi_infercrane.guard.reasons import Problem
@@ -139,11 +140,11 @@ _FORMS = {
 def _judge(rule: Rule, sides: Sides, settings: Settings) -> Finding:
     problem = sides.no_baseline or _incomparable(rule, sides)
     if problem:
-        return unknown(problem.code, problem.detail)
+        return unjudged(problem)
     pairs = pairs_of(sides)
     problem = _uncovered(pairs, sides)
     if problem:
-        return unknown(problem.code, problem.detail)
+        return unjudged(problem)
     if rule.id == "replay.tool_calls":
         asked = [pair for pair in pairs if _SHARES["tool_calls"].asked(pair)]
         pairs = [_as_calls_kept(pair, _greedy(sides)) for pair in asked]
