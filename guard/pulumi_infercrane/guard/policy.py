@@ -12,7 +12,7 @@ from pulumi_infercrane.guard.admission.change import EVERYTHING, NEEDS, kinds_ne
 from pulumi_infercrane.guard.canonical import digest_bytes
 from pulumi_infercrane.guard.errors import PolicyError
 from pulumi_infercrane.guard.judging.rule import Rule, RuleForm, Settings
-from pulumi_infercrane.guard.policy_yaml import Node, read_yaml
+from pulumi_infercrane.guard.policy_yaml import Node, nearest, read_yaml
 from pulumi_infercrane.guard.rollout.plan import Canary, PostPromotion, read_canary, read_post_promotion
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
 from pulumi_infercrane.guard.times import parse_duration, parse_time
@@ -198,9 +198,8 @@ def _rule(node: Node) -> Rule:
     kind = _known(fields["id"], identifier.partition(".")[0], f"rule {identifier!r}")
     form = find_kind(kind).form(identifier)
     if form is None:
-        raise fields["id"].error(
-            f"no rule {identifier!r}; a rule of kind {kind} looks like {find_kind(kind).example!r}"
-        )
+        known = nearest(identifier, tuple(find_kind(kind).forms))
+        raise fields["id"].error(f"no rule {identifier!r}; {known}")
     min_pass = fields["min_pass"].integer(1, 10**7) if "min_pass" in fields else form.min_pass
     min_compute = fields["min_compute"].integer(1, 10**7) if "min_compute" in fields else form.min_compute
     return Rule(
@@ -241,7 +240,7 @@ def _lowered(name: str, value: float, default: float) -> tuple[str, ...]:
 
 def _known(node: Node, kind: str, what: str) -> str:
     if kind not in known_kinds():
-        raise node.error(f"{what}: this version measures {' and '.join(known_kinds())} only, not {kind!r}")
+        raise node.error(f"{what}: {kind!r} is no kind of evidence, {nearest(kind, known_kinds())}")
     return kind
 
 

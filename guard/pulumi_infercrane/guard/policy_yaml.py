@@ -81,7 +81,7 @@ class Node:
             if name in entries:
                 raise key.error(f"key {name!r} is written twice: put what belongs to it below one")
             if known is not None and name not in known:
-                raise key.error(f"unknown key {name!r}, {_nearest(name, known)}")
+                raise key.error(f"unknown key {name!r}, {nearest(name, known)}")
             entries[name] = Node(value, self.source, name)
         for name in required:
             if name not in entries:
@@ -110,14 +110,14 @@ class Node:
 
     def number(self, low: float, high: float) -> float:
         """A finite number in [low, high]."""
-        value = self.parsed(float)
+        value = self.parsed(_number)
         if not math.isfinite(value) or not low <= value <= high:
             raise self.error(f"{self.name}: {self._scalar()} is not between {low:g} and {high:g}")
         return value
 
     def integer(self, low: int, high: int) -> int:
         """A whole number in [low, high]."""
-        value = self.parsed(int)
+        value = self.parsed(_whole)
         if not low <= value <= high:
             raise self.error(f"{self.name}: {value} is not between {low} and {high}")
         return value
@@ -135,6 +135,22 @@ class Node:
         return str(self.node.value)
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        hint = ": a share of 1 % is 0.01" if text.endswith("%") else ""
+        raise ValueError(f"{text!r} is not a number{hint}") from error
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a whole number") from error
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """What was probably meant, or what there is."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"

@@ -40,7 +40,10 @@ def test_a_whole_envelope_is_read(folder):
         (lambda e: e["subject"].pop("chat_template_sha"), "binding_missing: subject.chat_template_sha is absent"),
         (lambda e: e["subject"]["engine"].pop("args_digest"), "binding_missing: subject.engine.args_digest is absent"),
         (lambda e: e["subject"]["model"].pop("weights_digest"), "bad_value: subject.model"),
-        (lambda e: e["subject"]["runtime"].update(image="llama:latest"), "bad_value: subject.runtime.image"),
+        (
+            lambda e: e["subject"]["runtime"].update(image="llama:latest"),
+            "bad_value: subject.runtime.image: not sha256: and 64 hex digits in lower case",
+        ),
         (lambda e: e.pop("window"), "bad_value: window"),
         (lambda e: e["window"].update(ended_at="2026-11-30T04:02:00"), "bad_value: window.ended_at"),
         (lambda e: e.update(role="active"), "bad_value: role"),

@@ -17,11 +17,15 @@ from pulumi_infercrane.guard.trust.attestation import Attestation
 
 SCHEMA = "infercrane.evidence/v1"
 
-Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
-Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_DIGEST, _HEX64 = r"^sha256:[0-9a-f]{64}$", r"^[0-9a-f]{64}$"
+Digest = Annotated[str, StringConstraints(pattern=_DIGEST)]
+Hex64 = Annotated[str, StringConstraints(pattern=_HEX64)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+_PATTERNS = {_DIGEST: "not sha256: and 64 hex digits in lower case", _HEX64: "not 64 hex digits in lower case"}
 
 
 def _utc_time(text: str) -> str:
@@ -282,10 +286,11 @@ def parse_envelope(document: Any) -> tuple[Envelope, bytes]:
 
 
 def _inadmissible(error: ValidationError) -> Inadmissible:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or "envelope"
     if first["type"] == "extra_forbidden":
         return Inadmissible("schema_unknown", f"{field}: unknown field")
     if first["type"] == "missing" and first["loc"][0] == "subject":
         return Inadmissible("binding_missing", f"{field} is absent")
-    return Inadmissible("bad_value", f"{field}: {first['msg']}")
+    pattern = _PATTERNS.get(first.get("ctx", {}).get("pattern", ""))
+    return Inadmissible("bad_value", f"{field}: {pattern or first['msg']}")

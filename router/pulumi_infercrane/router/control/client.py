@@ -233,7 +233,7 @@ class ControlClient:
         try:
             response = await self._http.request(method, path, **more)
         except httpx.ConnectError as error:
-            raise RouterUnreachable(f"no router answers on {self._path}: {error}") from error
+            raise RouterUnreachable(f"no router answers on {self._path}: {_why(self._path)}") from error
         except httpx.TransportError as error:
             what = str(error) or type(error).__name__
             raise RouterUnreachable(f"router on {self._path} gave no answer: {what}", sent=True) from error
@@ -246,6 +246,10 @@ class ControlClient:
 def _body(call: Flip | Weights) -> dict[str, Any]:
     """The fields that say something: a router of an earlier version knows no `expected_weights`."""
     return {name: value for name, value in vars(call).items() if value is not None}
+
+
+def _why(socket: Path) -> str:
+    return "nobody listens on this socket" if socket.exists() else "there is no such socket; is the router running?"
 
 
 def _path(service: str) -> str:
