@@ -59,6 +59,7 @@ def test_without_the_windows_only_the_chain_of_a_ledger_is_checked(place, write)
     verified = CliRunner().invoke(command, ["verify", *options])
     assert verified.exit_code == 1
     assert verified.output.count("not computed again") == 2
+    assert "the windows it saw are not here: name their folder with --windows" in verified.output
     assert "chain of 2 entries: whole" in verified.output
 
 
@@ -108,7 +109,8 @@ def test_a_promotion_without_a_canary_opens_no_step(place, write):
     Ledger(place / "ledger.jsonl").append(flipped(decision_id="sha256:" + "a" * 64))
     write(pair())
     done = run("canary", *at(10))
-    assert (done.exit_code, "does not say which step the route is in" in done.output) == (2, True)
+    assert done.exit_code == 2
+    assert "no step is open: the last decision let the candidate take over" in done.output
 
 
 def test_a_step_the_ledger_does_not_know_must_be_said(place, write):
@@ -116,7 +118,8 @@ def test_a_step_the_ledger_does_not_know_must_be_said(place, write):
     write(pair())
     done = run("canary", *at(10))
     assert done.exit_code == 2
-    assert "give --candidate" in done.output
+    assert "no decision in it is about service 'chat' in stack 'prod'" in done.output
+    assert "give --candidate, --baseline, --weight, --started-at of the step that is meant" in done.output
     asked = ("--candidate", NEW, "--baseline", OLD, "--weight", 5, "--started-at", minutes(0))
     assert run("canary", *at(10), *asked).exit_code == 0
     done = run("watch", *at(30))
@@ -146,9 +149,18 @@ def test_a_step_that_was_taken_back_does_not_go_on(place, write):
     run("canary", *at(10), "--record")
     done = run("canary", *at(11))
     assert done.exit_code == 2
-    assert "does not say which step the route is in" in done.output
+    assert "no step is open: the last decision took the share back: give --candidate, --baseline" in done.output
 
 
 def test_a_missing_windows_folder_is_unusable_input(place):
     (place / "windows").rmdir()
     assert run("canary", *at(10)).exit_code == 2
+
+
+def test_sides_may_be_named_by_the_digits_that_reports_show(place, write):
+    write(pair())
+    sides = ("--candidate", NEW.removeprefix("sha256:")[:12], "--baseline", OLD[:19])
+    assert json.loads(run("canary", *at(10), *sides, "--json").output)["candidate"] == NEW
+    done = run("canary", *at(10), "--candidate", "r2")
+    assert done.exit_code == 2
+    assert "--candidate r2: not a revision digest, or the beginning of one; the windows have:" in done.output

@@ -21,9 +21,12 @@ from pulumi_infercrane.guard import (
     open_step,
     post_promotion,
 )
+from pulumi_infercrane.guard.evidence.window import LoadedWindow
 from pulumi_infercrane.guard.report import text
+from pulumi_infercrane.guard.rollout.progress import route_decision
 from pulumi_infercrane.guard.times import format_time
 from pulumi_infercrane.stacks.cli._ledger import decisions_of
+from pulumi_infercrane.stacks.cli._revisions import named
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
 
@@ -52,8 +55,8 @@ def _options(command: _Command) -> _Command:
 
 @click.command("canary")
 @_options
-@click.option("--candidate", help="Revision digest; default: what the ledger says.")
-@click.option("--baseline", help="Revision digest; default: what the ledger says.")
+@click.option("--candidate", help="Revision digest or its beginning; default: what the ledger says.")
+@click.option("--baseline", help="Revision digest or its beginning; default: what the ledger says.")
 @click.option(
     "--weight", type=click.IntRange(1, 99), help="Percent of the candidate now; default: what the ledger says."
 )
@@ -83,16 +86,18 @@ def canary(
     """
     policy, past = _load_policy(policy_file), _Past.of(ledger, stack)
     name = service or policy.service or "default"
-    step = past.step(name)
+    given = {"candidate": candidate, "baseline": baseline, "weight": weight, "started_at": started_at}
+    loaded = load_windows(windows)
+    step = past.step(name, given, loaded)
     decision = canary_step(
         policy,
-        load_windows(windows),
+        loaded,
         service=name,
         stack=stack,
-        candidate=candidate or str(_known(step, "candidate")),
-        baseline=baseline or str(_known(step, "baseline")),
-        weight=weight or int(_known(step, "weight")),
-        started_at=started_at or str(_known(step, "started_at")),
+        candidate=str(step["candidate"]),
+        baseline=str(step["baseline"]),
+        weight=int(step["weight"]),
+        started_at=str(step["started_at"]),
         as_of=as_of or _now(),
         history=past.records,
         previous_decision_id=past.newest_id,
@@ -159,16 +164,25 @@ class _Past:
             raise GuardError(f"{self.ledger}: no decision in it moved the route of service {service!r}")
         return found
 
-    def step(self, service: str) -> Mapping[str, Any]:
-        """Which step the newest decision leaves the route in; empty when it is none."""
-        step = open_step(self.records, service, self.stack)
-        return vars(step) if step else {}
+    def step(self, service: str, given: Mapping[str, Any], windows: Sequence[LoadedWindow]) -> Mapping[str, Any]:
+        """The step the newest decision leaves the route in, with what was `given` instead: nothing of it is missing."""
+        found = open_step(self.records, service, self.stack)
+        step = (vars(found) if found else {}) | {name: value for name, value in given.items() if value}
+        missing = [f"--{name.replace('_', '-')}" for name in given if not step.get(name)]
+        if missing:
+            raise GuardError(f"{self._why_no_step(service)}: give {', '.join(missing)} of the step that is meant")
+        known = {revision for one in windows if one.window for revision in one.window.bindings}
+        sides = {
+            name: named(str(step[name]), f"--{name}", known, "the windows have") for name in ("candidate", "baseline")
+        }
+        return step | sides
 
-
-def _known(step: Mapping[str, Any], name: str) -> Any:
-    if not step.get(name):
-        raise GuardError(f"the ledger does not say which step the route is in: give --{name.replace('_', '-')}")
-    return step[name]
+    def _why_no_step(self, service: str) -> str:
+        newest = route_decision(self.records, service, self.stack)
+        if newest is None:
+            return f"{self.ledger}: no decision in it is about service {service!r} in stack {self.stack!r}"
+        what = {"rollback": "took the share back", "flip": "let the candidate take over"}.get(newest["action"])
+        return f"no step is open: the last decision {what}" if what else "no step is open"
 
 
 def _load_policy(file: Path) -> Policy:

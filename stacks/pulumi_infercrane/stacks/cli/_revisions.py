@@ -16,7 +16,7 @@ def revision_in(evidence: EvidenceSet, folder: Path, role: str, given: str | Non
         GuardError: lists the revisions of the evidence; where it has none in this role, why.
     """
     if given:
-        return named(given, f"--{role}", _revisions(evidence), "the evidence")
+        return named(given, f"--{role}", _revisions(evidence), "the evidence has")
     found = _revisions(evidence, role)
     if len(found) == 1:
         return found[0]
@@ -29,7 +29,7 @@ def named(given: str, option: str, known: Iterable[str], where: str) -> str:
     """The full digest that `given` is, or is the beginning of; reports show the first twelve digits.
 
     Raises:
-        GuardError: none or several of the `known` begin so; `where` says what knows them.
+        GuardError: none or several of the `known` begin so; `where` begins the list of them.
     """
     if _DIGEST.fullmatch(given):
         return given
@@ -39,7 +39,7 @@ def named(given: str, option: str, known: Iterable[str], where: str) -> str:
     if len(found) == 1:
         return found[0]
     problem = "more than one revision digest begins so" if found else "not a revision digest, or the beginning of one"
-    raise GuardError(f"{option} {given}: {problem}; {where} has:{_listed(found or known)}")
+    raise GuardError(f"{option} {given}: {problem}; {where}:{_listed(found or known)}")
 
 
 def _revisions(evidence: EvidenceSet, role: str = "") -> list[str]:

@@ -109,5 +109,11 @@ def _verify_entry(document: Mapping[str, Any], policy: Policy, archive: Archive,
     except GuardError as error:
         return Checked(name, "impossible", str(error))
     if not archive.holds(record):
-        return Checked(name, "not_computed", "its evidence is not here")
+        return Checked(name, "not_computed", _not_here(record, archive))
     return verify_record(record, policy, archive, past.read(record))
+
+
+def _not_here(record: Mapping[str, Any], archive: Archive) -> str:
+    if record.get("windows") and not archive.windows:
+        return "the windows it saw are not here: name their folder with --windows"
+    return "its evidence is not here"
