@@ -107,3 +107,9 @@ def test_only_a_promotion_says_until_when_a_flip_is_possible(promoted, rejected,
     assert "a flip is refused after" in promoted.report(form)
     assert all("expires_at" in one.record for one in (rejected, unmeasured))
     assert not any("a flip is refused after" in one.report(form) for one in (rejected, unmeasured))
+
+
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_evidence_is_named_by_its_file_where_that_is_known(rejected, form):
+    assert "quality-candidate.evidence.json" in rejected.report(form)
+    assert "quality-candidate.evidence.json" not in find_report(form).render(rejected.record, RECORD_ALONE)

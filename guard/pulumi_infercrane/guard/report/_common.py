@@ -153,6 +153,11 @@ def remarks(entry: Mapping[str, Any]) -> list[str]:
     return [*entry["reasons"], *([f"its tool ended with exit code {ended}"] if ended else [])]
 
 
+def places(context: Context) -> Mapping[str, str]:
+    """Paths of the envelopes below the evidence folder by `sha256:…`; a record does not hold them."""
+    return {item.sha256: item.path for item in context.evidence.items} if context.evidence else {}
+
+
 def kinds_without_evidence(record: Mapping[str, Any]) -> list[str]:
     """Required kinds of which nothing about the candidate counts. A decision that asks for no evidence has none."""
     if record["verdict"] == "promote":

@@ -17,6 +17,7 @@ from pulumi_infercrane.guard.report._common import (
     headline,
     kinds_without_evidence,
     last_flip,
+    places,
     reasons,
     remarks,
     rows,
@@ -135,20 +136,23 @@ def _evidence(record: Mapping[str, Any], context: Context) -> Iterator[str]:
     if not pieces and not problems:
         return
     columns = ("evidence", "counts", "kind", "side", "revision", "measured until", "remarks")
-    yield f"<section><h2>Evidence</h2>{table('Evidence seen', columns, (_piece(piece) for piece in pieces))}"
+    paths = places(context)
+    lines = (_piece(piece, paths.get(piece["sha256"], "")) for piece in pieces)
+    yield f"<section><h2>Evidence</h2>{table('Evidence seen', columns, lines)}"
     if problems:
         yield f"<h3>Files that do not count</h3><ul>{''.join(f'<li>{text(line)}</li>' for line in problems)}</ul>"
     yield "</section>"
 
 
-def _piece(entry: Mapping[str, Any]) -> list[str]:
+def _piece(entry: Mapping[str, Any], path: str) -> list[str]:
     known = [entry.get(key, NOTHING) for key in ("kind", "role")]
     revision = short(entry["revision"]) if "revision" in entry else NOTHING
     identifier = short(entry.get("evidence_id") or entry["sha256"])
     used = "yes" if entry["used"] else "no"
     remarked = "; ".join(remarks(entry)) or NOTHING
-    cells = [identifier, used, *known, revision, entry.get("ended_at", NOTHING)]
-    return [*(whole(cell) for cell in cells), text(remarked)]
+    cells = [used, *known, revision, entry.get("ended_at", NOTHING)]
+    named = whole(identifier) + (f"<br><small>{text(path)}</small>" if path else "")
+    return [named, *(whole(cell) for cell in cells), text(remarked)]
 
 
 def _foot(record: Mapping[str, Any], context: Context) -> str:

@@ -5,7 +5,16 @@ from typing import Any
 
 from pulumi_infercrane.guard.printable import one_line, short
 from pulumi_infercrane.guard.report import RECORD_ALONE, Context
-from pulumi_infercrane.guard.report._common import Row, baseline_role, headline, last_flip, reasons, remarks, rows
+from pulumi_infercrane.guard.report._common import (
+    Row,
+    baseline_role,
+    headline,
+    last_flip,
+    places,
+    reasons,
+    remarks,
+    rows,
+)
 from pulumi_infercrane.guard.report._traffic import route, windows
 
 _COLUMNS = ("rule", "", "estimate", "[lo, hi]", "limit", "n", "outcome")
@@ -19,7 +28,7 @@ def render(record: Mapping[str, Any], context: Context = RECORD_ALONE) -> str:
         _because(record),
         _rules(record),
         _waivers(record),
-        _evidence(record),
+        _evidence(record, places(context)),
         windows(record),
         _foot(record),
     )
@@ -79,20 +88,20 @@ def _waivers(record: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _evidence(record: Mapping[str, Any]) -> Iterator[str]:
+def _evidence(record: Mapping[str, Any], paths: Mapping[str, str]) -> Iterator[str]:
     if not record["evidence"]:
         return
     yield "evidence"
     for entry in sorted(record["evidence"], key=lambda entry: not entry["used"]):
-        yield "  " + one_line(_piece(entry))
+        yield "  " + one_line(_piece(entry, paths.get(entry["sha256"], "")))
 
 
-def _piece(entry: Mapping[str, Any]) -> str:
+def _piece(entry: Mapping[str, Any], path: str) -> str:
     state = "used    " if entry["used"] else "not used"
     what = "unreadable envelope"
     if "kind" in entry:
         what = f"{entry['kind']:9}  {entry['role']:9}  {short(entry['revision'])}  {entry['ended_at']}"
-    remarked = "".join(f"  {remark}" for remark in remarks(entry))
+    remarked = "".join(f"  {remark}" for remark in (path, *remarks(entry)) if remark)
     return f"{state}  {short(entry.get('evidence_id') or entry['sha256'])}  {what}{remarked}"
 
 

@@ -24,7 +24,12 @@ _RUN = re.compile(r"(?P<group>[^:]+)(?::(?P<ordinal>\d+)/(?P<of>\d+))?")
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE [PART=FILE]...")
 @click.option("--kind", required=True, help="Kind of evidence, for example benchmark or quality.")
-@click.option("--role", required=True, type=click.Choice(["candidate", "baseline"]), help="Which side was measured.")
+@click.option(
+    "--role",
+    required=True,
+    type=click.Choice(["candidate", "baseline"]),
+    help="Side that was measured; the baseline is the active revision.",
+)
 @click.option(
     "--subject", "subject_file", type=_File, help="JSON file with the subject: the revision that was measured."
 )
