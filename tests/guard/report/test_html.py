@@ -142,3 +142,13 @@ def test_costs_are_pooled_and_drawn_side_by_side():
     assert "candidate: 3 USD" in words
     assert "list 2026-11-01" in words
     assert list(cost.draw({}, Sides((window(None, 5),), (window(1.0, 5), window(1.0, 5, "EUR"))))) == []
+
+
+def test_only_what_is_drawn_is_in_the_legend(folder, decided):
+    """Too few requests for an interval have no limit to draw; how many there were is told all the same."""
+    few = folder.both()
+    for side in ("baseline", "candidate"):
+        few.benchmark(side, few.seconds(15))
+    page = decided().report("html")
+    assert '<path class="limit" d="M-14,0' not in page
+    assert "15 / 15" in Page(page).words

@@ -135,5 +135,5 @@ def _inwards(used: Used, scale: _Scale) -> int:
 
 def _axis(scale: _Scale) -> str:
     neutral, limit = scale.percent(0), scale.percent(1)
-    words = label(neutral, 0, "no change", "tick", dy=16) + label(limit, 0, "limit", "tick", dy=16)
+    words = label(neutral, 0, "0, or no change", "tick", dy=16) + label(limit, 0, "limit", "tick", dy=16)
     return f'<svg class="plot axis" width="100%" height="{AXIS_HEIGHT}" aria-hidden="true">{words}</svg>'

@@ -107,7 +107,8 @@ def _figure(
     frame = _frame(judged, active, candidate)
     title = f"{_NAMES[metric]}, {len(candidate)} requests to the candidate and {len(active)} to the active revision"
     plot = drawing(title, _described(judged, frame), HEIGHT, "".join(_marks(judged, frame, active, candidate)))
-    return figure(_NAMES[metric], _SAID, keys(_KEYS), plot, _axis(frame), _table(judged, frame, active, candidate))
+    drawn = {name: mark for name, mark in _KEYS.items() if name != "limit" or any(one.limit for one in judged)}
+    return figure(_NAMES[metric], _SAID, keys(drawn), plot, _axis(frame), _table(judged, frame, active, candidate))
 
 
 def _judged(q: float, rule: Mapping[str, Any], active: Sequence[float], candidate: Sequence[float]) -> _Judged:
