@@ -253,7 +253,7 @@ def test_a_decision_on_evidence_about_a_first_revision_is_computed_again(folder)
     ("bootstrap_of", "message"),
     [
         ("{required_kinds: [quality]}", "no rule with a limit judges 'quality'"),
-        ("{required_kinds: [tarot]}", "measures benchmark"),
+        ("{required_kinds: [tarot]}", "'tarot' is no kind of evidence, known are benchmark"),
         ("{required: [reliability]}", "unknown key 'required'"),
         ("{}", "'required_kinds' is missing"),
         ("[reliability]", "a single value was expected"),

@@ -64,7 +64,7 @@ def test_ten_requests_must_lie_beyond_a_quantile(q, least):
 @pytest.mark.parametrize(("n", "code"), [((300, 19), "insufficient_n"), ((19, 300), "insufficient_n")])
 def test_each_side_needs_its_minimum(n, code):
     finding = judged(detailed(spread(n[0])), detailed(spread(n[1])), q=0.5)
-    assert (outcome(finding), finding.n) == (("unknown", code), n)
+    assert outcome(finding) == ("unknown", code)
     assert finding.needs == "about 81 more requests on each side needed"
     assert judged(detailed(spread(300)), detailed(spread(20)), q=0.5).lo is not None
 

@@ -181,8 +181,7 @@ def _too_few(rule: Rule, baseline: Sequence[float], candidate: Sequence[float]) 
         return None
     unit = "requests on each side"
     detail = f"{n} of {rule.min_pass} {unit}, no interval is formed below {rule.min_compute}"
-    few = unknown("insufficient_n", detail, needs=more_needed(rule.min_pass, n, unit))
-    return replace(few, n=(len(baseline), len(candidate)))
+    return unknown("insufficient_n", detail, needs=more_needed(rule.min_pass, n, unit))
 
 
 def _not_a_ratio(spec: Quantile, baseline: Sequence[float], candidate: Sequence[float]) -> Finding | None:
