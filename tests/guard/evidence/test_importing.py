@@ -11,6 +11,7 @@ import pytest
 from pulumi_infercrane.guard import load_evidence
 from pulumi_infercrane.guard.evidence import importing, record_lines
 from pulumi_infercrane.guard.evidence.importing import ImportRefused, Said, import_file
+from pulumi_infercrane.guard.evidence.reading.stated import Stated
 
 
 @pytest.fixture(autouse=True)
@@ -290,3 +291,11 @@ def test_of_two_readers_that_know_a_file_neither_may_take_it(tmp_path, samples, 
     shutil.copy(samples / "opencost" / "gpu_allocation.json", tmp_path)
     with pytest.raises(ImportRefused, match="readers of opencost and prometheus know such a file, and do not take it"):
         import_file({"primary": tmp_path / "gpu_allocation.json"}, tmp_path, of_load(said, kind="cost"))
+
+
+@pytest.mark.parametrize("half", ["started_at", "ended_at"])
+def test_half_a_window_in_a_file_is_none(place, files, said, monkeypatch, half):
+    stated = Stated(tool_version="0.4.13", **{half: "2026-11-30T04:00:19Z"})
+    monkeypatch.setattr(importing, "stated_in", lambda reader, parts: stated)
+    with pytest.raises(ImportRefused, match=r"a file of lm-eval .* give --window START/END"):
+        import_file(files, place, said)

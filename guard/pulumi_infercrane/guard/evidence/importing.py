@@ -198,7 +198,7 @@ def _check_said(content: _Content, said: Said) -> None:
         raise ImportRefused(f"run group: there is no run {said.run['ordinal']} of {said.run['of']}")
     lacking = [name for name in _SUBJECT_NEEDS if name not in said.subject]
     if lacking:
-        raise ImportRefused(f"the subject lacks {', '.join(lacking)}: it says what ran, as in the docs on readers")
+        raise ImportRefused(f"the subject lacks {', '.join(lacking)}: docs/readers.md shows a whole one")
     _supposed(content, said, "", said.kind)
 
 
@@ -256,7 +256,7 @@ def _envelope(content: _Content, said: Said, tool: str) -> Mapping[str, Any]:
         _check_time(name, getattr(said, name), getattr(stated, name))
     lacking = [
         *([] if said.tool_version or stated.tool_version else ["--tool-version"]),
-        *([] if _window(said, stated)["ended_at"] else ["--window START/END, in UTC with Z"]),
+        *([] if all(_window(said, stated).values()) else ["--window START/END, in UTC with Z"]),
     ]
     if lacking:
         text = f"a file of {tool} does not say which version of the tool wrote it, or when it was measured"
