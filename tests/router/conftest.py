@@ -151,7 +151,7 @@ async def start_router(tmp_path: Path) -> AsyncIterator[StartRouter]:
             settings = replace(settings, limits=limits)
         loop = asyncio.get_running_loop()
         parts: list[Router] = []
-        server = await loop.create_server(lambda: parts[0].relay.connection(), "127.0.0.1", 0)
+        server = await loop.create_server(lambda: parts[0].relay.connection(), "127.0.0.1", 0, backlog=4096)
         port = server.sockets[0].getsockname()[1]
         parts.append(build(settings, environment or {}, ListenAddress("127.0.0.1", port)))
         if max_connections is not None:
