@@ -33,7 +33,7 @@ def _without_overlap(pieces: Sequence[Piece]) -> list[Piece]:
     """The same for a run that has some of its requests in common with a run of another revision."""
     problems: dict[int, Problem] = {}
     for (i, one), (j, other) in combinations(enumerate(pieces), 2):
-        if (one.used or other.used) and _kind(one) == _kind(other) and _revision(one) != _revision(other):
+        if (one.used or other.used) and _revision(one) != _revision(other):
             common = shared(one.item.times, other.item.times)
             if common:
                 detail = f"{common} requests of this run are also offered for another revision, in another file"
@@ -42,10 +42,6 @@ def _without_overlap(pieces: Sequence[Piece]) -> list[Piece]:
         replace(piece, problem=problems[index]) if piece.used and index in problems else piece
         for index, piece in enumerate(pieces)
     ]
-
-
-def _kind(piece: Piece) -> str:
-    return piece.envelope.kind if piece.envelope else ""
 
 
 def _own(
