@@ -52,7 +52,7 @@ def n(decision):
     return decision.record["rules"][0]["n"]
 
 
-@pytest.mark.parametrize("name", ["again", "once more", "and again"])
+@pytest.mark.parametrize("name", [f"copy {number}" for number in range(8)])  # the order by identity is any
 @pytest.mark.parametrize("dropped", [1, 150])
 def test_a_run_that_lost_requests_counts_for_nothing_beside_the_whole_one(folder, run, dropped, name):
     write(folder, name, run[dropped:])
@@ -138,13 +138,36 @@ def test_a_share_of_another_revision_s_requests_spoils_a_run(folder, run, others
     assert reasons(decided(folder), "mixed") == [SHARED.format(50)]
 
 
-def test_of_runs_for_two_revisions_one_that_does_not_count_still_spoils_the_other(folder, run, new_folder):
+@pytest.mark.parametrize("name", [f"elsewhere {number}" for number in range(8)])
+def test_of_runs_for_two_revisions_one_that_does_not_count_still_spoils_the_other(folder, run, new_folder, name):
     other = new_folder(candidate="r9")
     other.root = folder.root
-    write(other, "elsewhere", run[1:])
+    write(other, name, run[1:])
     decision = decided(folder)
     assert (decision.verdict, reasons(decision, "run")) == ("insufficient_evidence", [SHARED.format(299)])
-    assert reasons(decision, "elsewhere")[0].startswith("binding_mismatch")
+    assert reasons(decision, name)[0].startswith("binding_mismatch")
+
+
+def test_three_requests_of_three_hundred_that_another_copy_has_are_let_go(folder, run, others):
+    write(folder, "nearly", [*run[:297], *others[:3]])
+    decision = decided(folder)
+    assert n(decision) == [300]
+    assert sorted([reasons(decision, "run"), reasons(decision, "nearly")]) == [[], [COUNTED.format(297)]]
+
+
+def test_four_are_not(folder, run, others):
+    write(folder, "hardly", [*run[:296], *others[:4]])
+    decision = decided(folder)
+    found = sorted([reasons(decision, "run"), reasons(decision, "hardly")])
+    assert (decision.verdict, found[0], found[1][0][:8]) == ("insufficient_evidence", [], "conflict")
+
+
+def test_a_copy_with_failures_that_were_not_there_is_looked_into(folder, run):
+    before = decided(folder)
+    failed = [json.dumps({"id": "f", "start_s": 1.0, "outcome": "http_error", "error": "503"})] * 2
+    write(folder, "worse", [*run, *failed])
+    decision = decided(folder, history=[before.record])
+    assert reasons(decision, "worse")[0].startswith("conflict: it is a run that counts, others or failures are not")
 
 
 def test_a_soak_that_lost_a_request_count_once(folder):
