@@ -114,10 +114,6 @@ def contains_secret(value: Any) -> bool:
     return _any(value, lambda part: isinstance(part, Secret) or (isinstance(part, OutputValue) and part.secret))
 
 
-def _is_secret(value: Any) -> bool:
-    return isinstance(value, Secret) or (isinstance(value, OutputValue) and value.secret)
-
-
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, Mapping):
         return {key: change(part) for key, part in value.items()}

@@ -16,8 +16,8 @@ from pulumi_infercrane.router.clients.keys import (
     KeyLimits,
     Secret,
 )
-from pulumi_infercrane.router.errors import KeysInvalid, StateDamaged, TableInvalid
-from pulumi_infercrane.router.tables.reading import Reader
+from pulumi_infercrane.router.errors import KeysInvalid, TableInvalid
+from pulumi_infercrane.router.tables.reading import Reader, persisted
 from pulumi_infercrane.router.tables.schema import MAX_COUNT, MOMENT, SERVICE
 from pulumi_infercrane.router.tables.table import digest_of
 
@@ -70,12 +70,7 @@ def read_keys(document: object) -> dict[str, Key]:
         StateDamaged: another schema, or a digest that does not match.
         KeysInvalid: with every finding.
     """
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        found = document.get("schema") if isinstance(document, dict) else type(document).__name__
-        raise StateDamaged(f"schema is {found!r}, this router reads {SCHEMA!r}")
-    body = {key: value for key, value in document.items() if key != "digest"}
-    if document.get("digest") != digest_of(body):
-        raise StateDamaged("the content does not match its digest: the file was cut or edited")
+    document = persisted(document, SCHEMA)
     reader = _KeyReader()
     reader.mapping(document, "keys", ("schema", "keys", "digest"), ())
     keys = reader.listed(document.get("keys"), "keys", MAX_KEYS)

@@ -4,12 +4,27 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pulumi_infercrane.router.errors import TableInvalid
+from pulumi_infercrane.router.errors import StateDamaged, TableInvalid
+from pulumi_infercrane.router.tables.table import digest_of
 
 T = TypeVar("T")
 
 MAX_ITEMS = 256
 _DAY_S = 86_400
+
+
+def persisted(document: object, schema: str) -> dict[str, Any]:
+    """A document of the state folder, of this schema and as its digest says.
+
+    Raises:
+        StateDamaged: it is another one.
+    """
+    if not isinstance(document, dict) or document.get("schema") != schema:
+        found = document.get("schema") if isinstance(document, dict) else type(document).__name__
+        raise StateDamaged(f"schema is {found!r}, this router reads {schema!r}")
+    if document.get("digest") != digest_of({key: value for key, value in document.items() if key != "digest"}):
+        raise StateDamaged("the content does not match its digest: the file was cut or edited")
+    return document
 
 
 class Reader:

@@ -7,10 +7,10 @@ from typing import Any
 
 from pulumi_infercrane.router.addresses import why_refused
 from pulumi_infercrane.router.balance import known_policies
-from pulumi_infercrane.router.errors import StateDamaged, TableInvalid
+from pulumi_infercrane.router.errors import TableInvalid
 from pulumi_infercrane.router.protocol.paths import PROTOCOLS
 from pulumi_infercrane.router.tables.calls import Flip, Weights
-from pulumi_infercrane.router.tables.reading import MAX_ITEMS, Reader, at
+from pulumi_infercrane.router.tables.reading import MAX_ITEMS, Reader, at, persisted
 from pulumi_infercrane.router.tables.table import (
     DRAINING,
     ROUND_ROBIN,
@@ -25,7 +25,6 @@ from pulumi_infercrane.router.tables.table import (
     ServiceLimits,
     Timers,
     Upstream,
-    digest_of,
 )
 
 SERVICE = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
@@ -94,12 +93,7 @@ def read_table(document: object) -> RouteTable:
         StateDamaged: another schema, or a digest that does not match.
         TableInvalid: with every finding.
     """
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        found = document.get("schema") if isinstance(document, dict) else type(document).__name__
-        raise StateDamaged(f"schema is {found!r}, this router reads {SCHEMA!r}")
-    body = {key: value for key, value in document.items() if key != "digest"}
-    if document.get("digest") != digest_of(body):
-        raise StateDamaged("the content does not match its digest: the file was cut or edited")
+    document = persisted(document, SCHEMA)
     reader = _TableReader(persisted=True)
     optional = (*SETTINGS, *_LIVE_OPTIONAL)
     table = reader.table(reader.mapping(document, "table", (*_DECLARED, *_LIVE), optional))
