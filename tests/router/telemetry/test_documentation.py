@@ -8,7 +8,7 @@ from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.serving.workers import crew
 from pulumi_infercrane.router.telemetry import metrics
 from pulumi_infercrane.router.telemetry.access_log import line_of
-from pulumi_infercrane.router.telemetry.requests import Asked, Ended, Told
+from pulumi_infercrane.router.telemetry.requests import Asked, Ended
 from pulumi_infercrane.router.telemetry.trace_context import Span
 
 PAGE = (Path(__file__).parents[3] / "docs" / "monitoring.md").read_text()
@@ -26,9 +26,9 @@ def test_outcomes() -> None:
 
 
 def test_fields_of_the_access_log() -> None:
-    asked = Asked(lambda ended: None, 0, "id", "POST", "/path", "::1", "chat", "ci", Span(1, 2, 0, True), 0.1)
+    asked = Asked(lambda ended: None, 0, b"id", b"POST", b"/path", b"::1", "chat", "ci", Span(1, 2, 0, True), 0.1)
     ended = Ended(asked, Outcome.COMPLETE, 200, "reason", "chat", "r", "u", 1, 0.1, 1, 1, "usage")
-    assert sorted(names("Access log")) == sorted(json.loads(line_of(Told(ended, 0, 1))))
+    assert sorted(names("Access log")) == sorted(json.loads(line_of(ended)))
 
 
 def test_metrics() -> None:

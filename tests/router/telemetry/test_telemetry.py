@@ -5,20 +5,23 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pulumi_infercrane.router.protocol.observer import Outcome
-from pulumi_infercrane.router.telemetry.requests import Told
+from pulumi_infercrane.router.telemetry.requests import Ended
 from pulumi_infercrane.router.telemetry.telemetry import MAX_BATCH, MAX_PENDING, Telemetry
 
 
 class Listening:
     def __init__(self, *, fails: bool = False) -> None:
-        self.heard: list[Told] = []
+        self.heard: list[Ended] = []
         self.calls = 0
         self.go_on = threading.Event()
         self.go_on.set()
         self.closed = False
         self._fails = fails
 
-    def __call__(self, batch: Sequence[Told]) -> None:
+    def note(self, ended: Ended) -> Ended:
+        return ended
+
+    def tell(self, batch: Sequence[Ended]) -> None:
         self.go_on.wait(5)
         self.calls += 1
         if self._fails:
@@ -35,7 +38,7 @@ def test_a_listener_that_fails_is_counted_and_the_other_one_hears_all() -> None:
     for number in range(3):
         telemetry.asked(b"id-%d" % number, None, b"").end(Outcome.COMPLETE, 200)
     telemetry.close()
-    assert [told.ended.asked.request_id for told in hearing.heard] == ["id-0", "id-1", "id-2"]
+    assert [ended.asked.request_id for ended in hearing.heard] == [b"id-0", b"id-1", b"id-2"]
     assert counts == {"told": 3, "failed": 3, "dropped": 0}
     assert failing.closed and hearing.closed
 
@@ -59,5 +62,5 @@ def test_what_ends_together_is_told_together_and_in_order() -> None:
     for number in range(3 * MAX_BATCH):
         telemetry.asked(b"%d" % number, None, b"").end(Outcome.COMPLETE, 200)
     telemetry.close()
-    assert [int(told.ended.asked.request_id) for told in hearing.heard] == list(range(3 * MAX_BATCH))
+    assert [int(ended.asked.request_id) for ended in hearing.heard] == list(range(3 * MAX_BATCH))
     assert 3 <= hearing.calls <= 5

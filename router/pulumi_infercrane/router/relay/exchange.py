@@ -117,7 +117,7 @@ class Exchange:
     def waited_since(self, since: float) -> None:
         """The request has waited in a queue: its time counts from when it came."""
         if self._asked is not None:
-            self._asked = self._asked._replace(queued_s=self.started_at - since)
+            self._asked.queued_s = self.started_at - since
         self.started_at = since
 
     def start(self) -> None:

@@ -4,14 +4,15 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
+from time import gmtime, strftime
 from typing import Any
 
 import orjson
 
 from pulumi_infercrane.router.errors import AccessLogRefused
-from pulumi_infercrane.router.telemetry.requests import Told
+from pulumi_infercrane.router.telemetry.requests import Ended
 
 STANDARD_OUTPUT = "-"
 
@@ -35,10 +36,13 @@ class AccessLog:
         except OSError as error:
             raise AccessLogRefused(f"--access-log {self._path} cannot be written: {error.strerror}") from error
 
-    def __call__(self, batch: Sequence[Told]) -> None:
+    def note(self, ended: Ended) -> bytes:
+        return line_of(ended)
+
+    def tell(self, batch: Sequence[bytes]) -> None:
         if self._path is not None:
             self._follow(self._path)
-        os.write(self._descriptor, b"".join(map(line_of, batch)))
+        os.write(self._descriptor, b"".join(batch))
 
     def close(self) -> None:
         """Standard output stays open."""
@@ -61,35 +65,53 @@ class AccessLog:
             raise OSError(22, "it is no regular file")
 
 
-def line_of(told: Told) -> bytes:
-    """What is not known or does not apply is left out."""
-    ended, asked = told.ended, told.ended.asked
-    document: dict[str, Any] = {
-        "time": datetime.fromtimestamp(told.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "request_id": asked.request_id,
-        "method": asked.method,
-        "path": asked.path,
-        "model": asked.model,
-        "service": ended.service,
-        "revision": ended.revision,
-        "upstream": ended.upstream,
-        "status": ended.status,
-        "outcome": ended.outcome,
-        "reason": ended.reason,
-        "attempt": ended.attempt,
-        "seconds": round(told.seconds, 6),
-        "queued_s": _rounded(asked.queued_s),
-        "ttft_s": _rounded(ended.ttft_s),
-        "prompt_tokens": ended.prompt_tokens,
-        "completion_tokens": ended.completion_tokens,
-        "token_source": ended.token_source,
-        "key": asked.key,
-        "peer": asked.peer,
-    }
+def line_of(ended: Ended) -> bytes:
+    """What is not known or does not apply is left out: asked for one by one, as a dictionary is dear to filter."""
+    asked = ended.asked
+    document: dict[str, Any] = {"time": _time(ended.at), "request_id": asked.request_id.decode()}
+    if asked.method:
+        document["method"], document["path"] = asked.method.decode("latin-1"), asked.path.decode("latin-1")
+    if asked.model:
+        document["model"] = asked.model
+    if ended.service:
+        document["service"] = ended.service
+    if ended.revision:
+        document["revision"], document["attempt"] = ended.revision, ended.attempt
+    if ended.upstream:
+        document["upstream"] = ended.upstream
+    if ended.status is not None:
+        document["status"] = ended.status
+    document["outcome"] = ended.outcome
+    if ended.reason:
+        document["reason"] = ended.reason
+    document["seconds"] = round(ended.seconds, 6)
+    _add_figures(document, ended)
+    if asked.key:
+        document["key"] = asked.key
+    document["peer"] = asked.peer.decode("latin-1")
     if asked.span is not None:
         document |= {"trace_id": f"{asked.span.trace_id:032x}", "span_id": f"{asked.span.span_id:016x}"}
-    return orjson.dumps({name: value for name, value in document.items() if value not in ("", None)}) + b"\n"
+    return orjson.dumps(document) + b"\n"
 
 
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 6)
+def _add_figures(document: dict[str, Any], ended: Ended) -> None:
+    queued_s = ended.asked.queued_s
+    if queued_s is not None:
+        document["queued_s"] = round(queued_s, 6)
+    if ended.ttft_s is not None:
+        document["ttft_s"] = round(ended.ttft_s, 6)
+    if ended.prompt_tokens is not None:
+        document["prompt_tokens"] = ended.prompt_tokens
+    if ended.completion_tokens is not None:
+        document["completion_tokens"], document["token_source"] = ended.completion_tokens, ended.token_source
+
+
+def _time(at: float) -> str:
+    second = int(at)
+    return f"{_shown(second)}.{int((at - second) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=2)
+def _shown(second: int) -> str:
+    """Seconds since 1970 by RFC 3339; one that is at hand already in most cases."""
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))

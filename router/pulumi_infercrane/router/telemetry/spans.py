@@ -4,6 +4,7 @@ Where they go, and how, is said by the standard variables: `OTEL_EXPORTER_OTLP_E
 """
 
 from collections.abc import Sequence
+from time import sleep
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -15,8 +16,11 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.protocol.paths import PROTOCOL_OF
-from pulumi_infercrane.router.telemetry.requests import Told
+from pulumi_infercrane.router.telemetry.requests import Ended
 from pulumi_infercrane.router.telemetry.trace_context import Span
+
+GIVE_WAY = 16
+"""After so many requests the data plane may have the interpreter."""
 
 _SERVICE = "infercrane-router"
 _OPERATIONS = {"chat": "chat", "completions": "text_completion", "embeddings": "embeddings", "responses": "chat"}
@@ -31,31 +35,36 @@ class Spans:
         self._processor = BatchSpanProcessor(exporter or OTLPSpanExporter())
         self._resource = Resource({SERVICE_NAME: _SERVICE}).merge(OTELResourceDetector().detect())
 
-    def __call__(self, batch: Sequence[Told]) -> None:
-        for told in batch:
-            span = told.ended.asked.span
-            if span is not None and span.sampled:
-                self._processor.on_end(span_of(told, span, self._resource))
+    def note(self, ended: Ended) -> Ended | None:
+        span = ended.asked.span
+        return ended if span is not None and span.sampled else None
+
+    def tell(self, batch: Sequence[Ended | None]) -> None:
+        for number, ended in enumerate(batch):
+            if ended is not None and ended.asked.span is not None:
+                self._processor.on_end(span_of(ended, ended.asked.span, self._resource))
+            if number % GIVE_WAY == 0:
+                sleep(0)
 
     def close(self) -> None:
         """Export what is waiting."""
         self._processor.shutdown()  # type: ignore[no-untyped-call]
 
 
-def span_of(told: Told, span: Span, resource: Resource) -> ReadableSpan:
+def span_of(ended: Ended, span: Span, resource: Resource) -> ReadableSpan:
     """One span for one request, from its arrival to the end of its answer."""
-    ended, asked = told.ended, told.ended.asked
-    end = round(told.at * 1e9)
-    operation = _OPERATIONS.get(PROTOCOL_OF.get(asked.path.encode("latin-1"), ""), "")
+    asked, end = ended.asked, round(ended.at * 1e9)
+    operation = _OPERATIONS.get(PROTOCOL_OF.get(asked.path, ""), "")
+    line = b"%b %b" % (asked.method, asked.path)
     return ReadableSpan(
-        f"{operation} {asked.model}" if operation and asked.model else f"{asked.method} {asked.path}".strip() or "HTTP",
+        f"{operation} {asked.model}" if operation and asked.model else _text(line).strip() or "HTTP",
         context=_context(span.trace_id, span.span_id),
         parent=_context(span.trace_id, span.parent_id) if span.parent_id else None,
         resource=resource,
-        attributes=_attributes(told, operation),
+        attributes=_attributes(ended, operation),
         kind=SpanKind.SERVER,
         status=_status(ended.outcome, ended.status),
-        start_time=end - round(told.seconds * 1e9),
+        start_time=end - round(ended.seconds * 1e9),
         end_time=end,
         instrumentation_scope=_SCOPE,
     )
@@ -72,13 +81,13 @@ def _status(outcome: Outcome, status: int | None) -> Status:
     return Status(StatusCode.ERROR, outcome) if fault or cut else Status(StatusCode.UNSET)
 
 
-def _attributes(told: Told, operation: str) -> dict[str, Any]:
-    ended, asked = told.ended, told.ended.asked
+def _attributes(ended: Ended, operation: str) -> dict[str, Any]:
+    asked = ended.asked
     found = {
-        "http.request.method": asked.method,
-        "url.path": asked.path,
+        "http.request.method": _text(asked.method),
+        "url.path": _text(asked.path),
         "http.response.status_code": ended.status,
-        "client.address": asked.peer,
+        "client.address": _text(asked.peer),
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": "openai" if operation else "",  # what is spoken; who answers is in infercrane.revision
         "gen_ai.request.model": asked.model,
@@ -92,6 +101,10 @@ def _attributes(told: Told, operation: str) -> dict[str, Any]:
         "infercrane.upstream": ended.upstream,
         "infercrane.attempt": ended.attempt or None,
         "infercrane.queued_s": asked.queued_s,
-        "infercrane.request_id": asked.request_id,
+        "infercrane.request_id": _text(asked.request_id),
     }
     return {name: value for name, value in found.items() if value not in ("", None)}
+
+
+def _text(received: bytes) -> str:
+    return received.decode("latin-1")
