@@ -12,6 +12,8 @@ BYTES_PER_TOKEN = 4
 ANSWER_TOKENS = 256
 """Assumed of an answer whose request names no limit."""
 
+_ROUNDING_S = 1e-6
+"""A shorter wait is none."""
 _MAX_TOKENS = re.compile(rb'"max_(?:completion_|output_)?tokens"\s*:\s*([0-9]{1,9})')
 _NOTHING_USED = frozenset({Outcome.HTTP_ERROR, Outcome.CONNECT_FAILED, Outcome.UNROUTABLE, Outcome.SHED})
 
@@ -19,30 +21,29 @@ _NOTHING_USED = frozenset({Outcome.HTTP_ERROR, Outcome.CONNECT_FAILED, Outcome.U
 class Bucket:
     """Fills evenly up to one minute's worth. May be overdrawn: what was used is only known afterwards.
 
-    `now` is in seconds of a clock that is never set.
+    It is known by the moment it is full again, so that nothing has to be filled (the generic cell rate algorithm).
+    `now` is in seconds of a clock that never goes back.
     """
 
-    __slots__ = ("_at", "_level", "_per_second", "per_minute")
+    __slots__ = ("_full_at", "_seconds_each", "per_minute")
 
     def __init__(self, per_minute: int, now: float) -> None:
         self.per_minute = per_minute
-        self._per_second = per_minute / 60
-        self._level: float = per_minute
-        self._at = now
+        self._seconds_each = 60 / per_minute
+        self._full_at = now
 
     def wait_s(self, amount: float, now: float) -> float:
         """Seconds until this may be taken, 0 for now. More than there is room for may be taken from a full bucket."""
-        self.take(0, now)
-        missing = min(amount, self.per_minute) - self._level
-        return missing / self._per_second if missing > 0 else 0
+        rest = self.per_minute - amount
+        wait_s = self._full_at - now
+        if rest > 0:
+            wait_s -= rest * self._seconds_each
+        return wait_s if wait_s > _ROUNDING_S else 0
 
     def take(self, amount: float, now: float) -> None:
         """Negative to give back."""
-        most, passed, self._at = self.per_minute, now - self._at, now
-        level = self._level
-        if passed > 0 and level < most:
-            level = min(most, level + passed * self._per_second)
-        self._level = level - amount if amount >= 0 else min(most, level - amount)
+        full_at = self._full_at
+        self._full_at = (full_at if full_at > now else now) + amount * self._seconds_each
 
 
 class Budget:
@@ -62,19 +63,19 @@ class Budget:
         Raises:
             RequestRefused: 429; nothing was taken.
         """
-        now = self._clock()
-        prompt, answer = self._expected(body)
+        now, requests, tokens = self._clock(), self._requests, self._tokens
+        prompt, answer = (0, 0) if tokens is None else _expected(body, tokens.per_minute)
         if self._max_inflight is not None and self._inflight >= self._max_inflight:
             raise self._limited("key_inflight", f"{self._max_inflight} requests in flight", 1, service)
-        if self._requests is not None and (wait_s := self._requests.wait_s(1, now)):
-            raise self._limited("key_requests", f"{self._requests.per_minute} requests per minute", wait_s, service)
-        if self._tokens is not None and (wait_s := self._tokens.wait_s(prompt + answer, now)):
-            raise self._limited("key_tokens", f"{self._tokens.per_minute} tokens per minute", wait_s, service)
+        if requests is not None and (wait_s := requests.wait_s(1, now)):
+            raise self._limited("key_requests", f"{requests.per_minute} requests per minute", wait_s, service)
+        if tokens is not None and (wait_s := tokens.wait_s(prompt + answer, now)):
+            raise self._limited("key_tokens", f"{tokens.per_minute} tokens per minute", wait_s, service)
         self._inflight += 1
-        if self._requests is not None:
-            self._requests.take(1, now)
-        if self._tokens is not None:
-            self._tokens.take(prompt + answer, now)
+        if requests is not None:
+            requests.take(1, now)
+        if tokens is not None:
+            tokens.take(prompt + answer, now)
         return Charge(self, prompt, answer)
 
     def settle(self, charged: int, used: int) -> None:
@@ -82,16 +83,6 @@ class Budget:
         self._inflight -= 1
         if self._tokens is not None:
             self._tokens.take(used - charged, self._clock())
-
-    def _expected(self, body: bytes) -> tuple[int, int]:
-        """Never more than a minute's worth: a request that names a huge limit must not keep the others of its key out
-        for longer than what it really uses does.
-        """
-        if self._tokens is None:
-            return 0, 0
-        prompt, answer = estimate(body)
-        prompt = min(prompt, self._tokens.per_minute)
-        return prompt, min(answer, self._tokens.per_minute - prompt)
 
     def _limited(self, reason: str, limit: str, wait_s: float, service: str) -> RequestRefused:
         return RequestRefused(
@@ -130,6 +121,17 @@ class Charge:
         else:
             used = charged
         self._budget.settle(charged, used)
+
+
+def _expected(body: bytes, per_minute: int) -> tuple[int, int]:
+    """Never more than a minute's worth: a request that names a huge limit must not keep the others of its key out
+    for longer than what it really uses does.
+    """
+    prompt, answer = estimate(body)
+    if prompt + answer <= per_minute:
+        return prompt, answer
+    prompt = min(prompt, per_minute)
+    return prompt, min(answer, per_minute - prompt)
 
 
 def estimate(body: bytes) -> tuple[int, int]:
