@@ -7,14 +7,16 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from time import gmtime, strftime
-from typing import Any
 
 import orjson
 
 from pulumi_infercrane.router.errors import AccessLogRefused
+from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.telemetry.requests import Ended
 
 STANDARD_OUTPUT = "-"
+
+_LINE = b'{"time":"%b.%03dZ","request_id":"%b",%b,"seconds":%.6f%b,"peer":"%b"}\n'
 
 
 class AccessLog:
@@ -36,13 +38,13 @@ class AccessLog:
         except OSError as error:
             raise AccessLogRefused(f"--access-log {self._path} cannot be written: {error.strerror}") from error
 
-    def note(self, ended: Ended) -> bytes:
-        return line_of(ended)
+    def note(self, ended: Sequence[Ended]) -> bytes:
+        return b"".join(map(line_of, ended))
 
-    def tell(self, batch: Sequence[bytes]) -> None:
+    def tell(self, noted: bytes) -> None:
         if self._path is not None:
             self._follow(self._path)
-        os.write(self._descriptor, b"".join(batch))
+        os.write(self._descriptor, noted)
 
     def close(self) -> None:
         """Standard output stays open."""
@@ -66,52 +68,81 @@ class AccessLog:
 
 
 def line_of(ended: Ended) -> bytes:
-    """What is not known or does not apply is left out: asked for one by one, as a dictionary is dear to filter."""
+    """What is not known or does not apply is left out.
+
+    Ids and addresses of clients are checked where they come in, so that nothing in them needs an escape.
+    """
     asked = ended.asked
-    document: dict[str, Any] = {"time": _time(ended.at), "request_id": asked.request_id.decode()}
-    if asked.method:
-        document["method"], document["path"] = asked.method.decode("latin-1"), asked.path.decode("latin-1")
-    if asked.model:
-        document["model"] = asked.model
-    if ended.service:
-        document["service"] = ended.service
-    if ended.revision:
-        document["revision"], document["attempt"] = ended.revision, ended.attempt
-    if ended.upstream:
-        document["upstream"] = ended.upstream
-    if ended.status is not None:
-        document["status"] = ended.status
-    document["outcome"] = ended.outcome
-    if ended.reason:
-        document["reason"] = ended.reason
-    document["seconds"] = round(ended.seconds, 6)
-    _add_figures(document, ended)
-    if asked.key:
-        document["key"] = asked.key
-    document["peer"] = asked.peer.decode("latin-1")
-    if asked.span is not None:
-        document |= {"trace_id": f"{asked.span.trace_id:032x}", "span_id": f"{asked.span.span_id:016x}"}
-    return orjson.dumps(document) + b"\n"
+    return _LINE % (
+        _second(int(ended.at)),
+        ended.at * 1000 % 1000,
+        asked.request_id,
+        _shared(
+            asked.method,
+            asked.path,
+            asked.model,
+            ended.service,
+            ended.revision,
+            ended.upstream,
+            ended.status,
+            ended.outcome,
+            ended.reason,
+            ended.attempt,
+            asked.key,
+        ),
+        ended.seconds,
+        _figures(ended),
+        asked.peer,
+    )
 
 
-def _add_figures(document: dict[str, Any], ended: Ended) -> None:
-    queued_s = ended.asked.queued_s
+def _figures(ended: Ended) -> bytes:
+    found, queued_s, span = b"", ended.asked.queued_s, ended.asked.span
     if queued_s is not None:
-        document["queued_s"] = round(queued_s, 6)
+        found += b',"queued_s":%.6f' % queued_s
     if ended.ttft_s is not None:
-        document["ttft_s"] = round(ended.ttft_s, 6)
+        found += b',"ttft_s":%.6f' % ended.ttft_s
     if ended.prompt_tokens is not None:
-        document["prompt_tokens"] = ended.prompt_tokens
+        found += b',"prompt_tokens":%d' % ended.prompt_tokens
     if ended.completion_tokens is not None:
-        document["completion_tokens"], document["token_source"] = ended.completion_tokens, ended.token_source
+        found += b',"completion_tokens":%d,"token_source":"%b"' % (ended.completion_tokens, ended.token_source.encode())
+    if span is not None:
+        found += b',"trace_id":"%032x","span_id":"%016x"' % (span.trace_id, span.span_id)
+    return found
 
 
-def _time(at: float) -> str:
-    second = int(at)
-    return f"{_shown(second)}.{int((at - second) * 1000):03d}Z"
+@lru_cache(maxsize=1024)
+def _shared(
+    method: bytes,
+    path: bytes,
+    model: str,
+    service: str,
+    revision: str,
+    upstream: str,
+    status: int | None,
+    outcome: Outcome,
+    reason: str,
+    attempt: int,
+    key: str,
+) -> bytes:
+    """What many requests have in common, as members of a JSON object."""
+    found = {
+        "method": method.decode("latin-1"),
+        "path": path.decode("latin-1"),
+        "model": model,
+        "service": service,
+        "revision": revision,
+        "upstream": upstream,
+        "status": status,
+        "outcome": outcome,
+        "reason": reason,
+        "attempt": attempt,
+        "key": key,
+    }
+    return orjson.dumps({name: value for name, value in found.items() if value})[1:-1]
 
 
 @lru_cache(maxsize=2)
-def _shown(second: int) -> str:
-    """Seconds since 1970 by RFC 3339; one that is at hand already in most cases."""
-    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(second))
+def _second(since_1970: int) -> bytes:
+    """By RFC 3339, without an end; the same for thousands of requests."""
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(since_1970)).encode()

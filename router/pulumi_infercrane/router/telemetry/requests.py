@@ -86,11 +86,11 @@ Noted = TypeVar("Noted")
 class Listener(Protocol[Noted]):
     """Somebody who wants to know of every request."""
 
-    def note(self, ended: Ended) -> Noted:
-        """What is to be told of this request. Called by the data plane: nothing here may wait."""
+    def note(self, ended: Sequence[Ended]) -> Noted:
+        """What is to be told of these requests. Called in the thread of the event loop: nothing here may wait."""
 
-    def tell(self, batch: Sequence[Noted]) -> None:
-        """Tell what was noted of these requests. Called in a thread of its own."""
+    def tell(self, noted: Noted) -> None:
+        """Tell it. Called in a thread of its own."""
 
     def close(self) -> None:
         """Nothing follows."""

@@ -20,7 +20,7 @@ from pulumi_infercrane.router.telemetry.requests import Ended
 from pulumi_infercrane.router.telemetry.trace_context import Span
 
 GIVE_WAY = 16
-"""After so many requests the data plane may have the interpreter."""
+"""After so many spans the event loop may have the interpreter."""
 
 _SERVICE = "infercrane-router"
 _OPERATIONS = {"chat": "chat", "completions": "text_completion", "embeddings": "embeddings", "responses": "chat"}
@@ -35,13 +35,12 @@ class Spans:
         self._processor = BatchSpanProcessor(exporter or OTLPSpanExporter())
         self._resource = Resource({SERVICE_NAME: _SERVICE}).merge(OTELResourceDetector().detect())
 
-    def note(self, ended: Ended) -> Ended | None:
-        span = ended.asked.span
-        return ended if span is not None and span.sampled else None
+    def note(self, ended: Sequence[Ended]) -> list[Ended]:
+        return [one for one in ended if one.asked.span is not None and one.asked.span.sampled]
 
-    def tell(self, batch: Sequence[Ended | None]) -> None:
-        for number, ended in enumerate(batch):
-            if ended is not None and ended.asked.span is not None:
+    def tell(self, noted: Sequence[Ended]) -> None:
+        for number, ended in enumerate(noted, start=1):
+            if ended.asked.span is not None:
                 self._processor.on_end(span_of(ended, ended.asked.span, self._resource))
             if number % GIVE_WAY == 0:
                 sleep(0)

@@ -1,27 +1,28 @@
 """Hands what listeners note to a thread of its own, so that no request ever waits for a disk or a network.
 
-They note in the thread of the data plane: two threads that want the interpreter at the same time cost more than that.
+They note in the thread of the event loop: two threads that want the interpreter at the same time cost more than that.
 """
 
+import asyncio
 import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 from pulumi_infercrane.router.protocol.request import Head
 from pulumi_infercrane.router.telemetry.access_log import AccessLog
 from pulumi_infercrane.router.telemetry.requests import Asked, Ended, Listener
 from pulumi_infercrane.router.telemetry.trace_context import span_under
 
-MAX_PENDING = 50_000
-"""Requests that may wait for the thread; what is more is dropped and counted."""
-PAUSE_S = 0.05
-"""How long more is gathered after the first: waking for each request costs more than telling it."""
-MAX_BATCH = 512
-"""Told in one go."""
+BATCH = 64
+"""Requests noted together: what noting needs is then fetched from memory once, not once per request."""
+HELD_S = 0.05
+"""How long a request waits for others to be noted with."""
+MAX_BATCHES = 1_000
+"""That may wait for the thread; what is more is dropped and counted."""
 CLOSE_S = 5.0
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,13 @@ def listeners(access_log: str, *, traces: bool) -> list[Listener[Any]]:
     return found
 
 
+class Batch(NamedTuple):
+    """What every listener has noted of so many requests."""
+
+    requests: int
+    noted: list[Any]
+
+
 class Telemetry:
     """`trace_sample` is the share of the traces that begin here and are kept; None makes no spans.
 
@@ -65,9 +73,10 @@ class Telemetry:
         self._listeners = listeners
         self._clock = clock
         self._wall_clock = wall_clock
-        self._queue: SimpleQueue[list[Any] | None] = SimpleQueue()
-        """For each request what each listener noted."""
-        self._closing = threading.Event()
+        self._ended: list[Ended] = []
+        """Not noted yet."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._queue: SimpleQueue[Batch | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="telemetry", daemon=True)
         self._thread.start()
 
@@ -82,43 +91,42 @@ class Telemetry:
         return asked
 
     def tell(self, ended: Ended) -> None:
-        """Called by the data plane when a request has ended."""
-        if self._queue.qsize() >= MAX_PENDING:
-            self._counts["dropped"] += 1
-            return
+        """A request has ended. Called in the thread of the event loop."""
         ended.at, ended.seconds = self._wall_clock(), self._clock() - ended.asked.at
-        self._queue.put([listener.note(ended) for listener in self._listeners])
+        self._ended.append(ended)
+        if len(self._ended) >= BATCH:
+            self._hand_over()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(HELD_S, self._time_is_up)
 
     def close(self) -> None:
         """Tell what is waiting, as far as it goes in a few seconds."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._hand_over()
         self._queue.put(None)
-        self._closing.set()
         self._thread.join(CLOSE_S)
         for listener in self._listeners:
             listener.close()
 
+    def _time_is_up(self) -> None:
+        self._timer = None
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        ended, self._ended = self._ended, []
+        if self._queue.qsize() >= MAX_BATCHES:
+            self._counts["dropped"] += len(ended)
+        elif ended:
+            self._queue.put(Batch(len(ended), [listener.note(ended) for listener in self._listeners]))
+
     def _work(self) -> None:
-        while batch := self._next():
-            for listener, noted in zip(self._listeners, zip(*batch, strict=True), strict=True):
+        while batch := self._queue.get():
+            for listener, noted in zip(self._listeners, batch.noted, strict=True):
                 try:
                     listener.tell(noted)
                 except Exception:  # noqa: BLE001 - the next requests are told all the same
                     if not self._counts["failed"]:
                         _log.exception("requests could not be told; further ones are only counted")
-                    self._counts["failed"] += len(batch)
-            self._counts["told"] += len(batch)
-
-    def _next(self) -> list[list[Any]]:
-        """What has come; nothing when nothing will."""
-        first = self._queue.get()
-        if self._queue.qsize() < MAX_BATCH:
-            self._closing.wait(PAUSE_S)
-        batch = []
-        while first is not None:
-            batch.append(first)
-            if len(batch) == MAX_BATCH or self._queue.empty():
-                return batch
-            first = self._queue.get()
-        if batch:
-            self._queue.put(None)  # for the next time
-        return batch
+                    self._counts["failed"] += batch.requests
+            self._counts["told"] += batch.requests
