@@ -135,7 +135,7 @@ def test_envelopes_that_cannot_be_read_are_named_before_a_revision_is_asked_for(
     assert result.exit_code == 2
     assert "no envelope that can be read has the role candidate; these cannot be read:" in result.output
     assert "  cut.evidence.json: not_json: " in result.output
-    assert "  quality-candidate.evidence.json: bad_value: role: Input should be 'candidate' or" in result.output
+    assert "  quality-candidate.evidence.json: bad_value: role: 'candidate' or 'baseline' was expected" in result.output
 
 
 def test_without_any_envelope_in_a_role_it_asks(place):

@@ -15,6 +15,7 @@ from pulumi_infercrane.guard.canonical import canonical_bytes, joined
 from pulumi_infercrane.guard.decision import Decision, check_service, record_head, sealed, utc_time
 from pulumi_infercrane.guard.errors import CanonicalError, OverrideError
 from pulumi_infercrane.guard.evidence.envelope import Digest, UtcTime
+from pulumi_infercrane.guard.findings import findings
 from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
@@ -112,9 +113,8 @@ def override_from(document: Any) -> Override:
     except CanonicalError as error:
         raise OverrideError(f"not an override: {error}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise OverrideError(f"not an override: {field}: {first['msg']}") from error
+        first = findings(error, Order)[0]
+        raise OverrideError(f"not an override: {first.field}: {first.text}") from error
 
 
 def override(

@@ -12,7 +12,8 @@ from pulumi_infercrane.guard.admission.change import EVERYTHING, NEEDS, kinds_ne
 from pulumi_infercrane.guard.canonical import digest_bytes
 from pulumi_infercrane.guard.errors import PolicyError
 from pulumi_infercrane.guard.judging.rule import Rule, RuleForm, Settings
-from pulumi_infercrane.guard.policy_yaml import Node, nearest, read_yaml
+from pulumi_infercrane.guard.policy_yaml import Node, read_yaml
+from pulumi_infercrane.guard.printable import nearest
 from pulumi_infercrane.guard.rollout.plan import Canary, PostPromotion, read_canary, read_post_promotion
 from pulumi_infercrane.guard.rules import find_kind, known_kinds
 from pulumi_infercrane.guard.times import parse_duration, parse_time

@@ -1,6 +1,5 @@
 """YAML nodes that know their line: safe tags only, no aliases, no repeated keys."""
 
-import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import yaml
 from yaml.composer import ComposerError
 
 from pulumi_infercrane.guard.errors import PolicyError
+from pulumi_infercrane.guard.printable import nearest
 
 MAX_BYTES = 1024 * 1024
 _T = TypeVar("_T")
@@ -148,9 +148,3 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError as error:
         raise ValueError(f"{text!r} is not a whole number") from error
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """What was probably meant, or what there is."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"

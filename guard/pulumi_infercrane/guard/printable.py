@@ -1,5 +1,8 @@
 """Text for people out of values that others wrote: it stays on its line and hides nothing."""
 
+import difflib
+from collections.abc import Sequence
+
 
 def short(digest: str) -> str:
     """The first twelve hex digits."""
@@ -19,3 +22,9 @@ def _printable(character: str) -> str:
 def clipped(text: str, most: int) -> str:
     """At most `most` characters, with an ellipsis for the rest."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """What was probably meant, or what there is."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"

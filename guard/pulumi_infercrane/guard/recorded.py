@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.errors import GuardError
+from pulumi_infercrane.guard.findings import findings
 from pulumi_infercrane.guard.schemas.decision import DecisionRecord
 
 _NEEDED = {
@@ -28,9 +29,8 @@ def check_record(document: Any) -> Mapping[str, Any]:
     try:
         record = DecisionRecord.model_validate(document)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "record"
-        raise GuardError(f"not a decision record: {field}: {first['msg']}") from error
+        first = findings(error, DecisionRecord)[0]
+        raise GuardError(f"not a decision record: {first.field or 'record'}: {first.text}") from error
     missing = [name for name in _NEEDED.get(record.decision_type, ()) if name not in document]
     if missing or not record.reasons:
         raise GuardError(f"not a decision record: {(*missing, 'reasons')[0]} is missing")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
@@ -21,6 +21,7 @@ from pulumi_infercrane.components.router_process import (
     read_address,
     router_address,
 )
+from pulumi_infercrane.guard.findings import YAML, Finding, findings
 from pulumi_infercrane.stacks.errors import ConfigError
 from pulumi_infercrane.stacks.project import Project
 from pulumi_infercrane.stacks.yaml_lines import Located, load_yaml
@@ -270,35 +271,14 @@ def _explain(
     namespace: str = "",
 ) -> str:
     """One line per finding: file, line, field, what is wrong, and the nearest valid key."""
-    return "\n".join(_finding(finding, file, located, prefix, model, namespace) for finding in error.errors())
+    found = findings(error, model, YAML)
+    return "\n".join(_finding(finding, file, located, prefix, namespace) for finding in found)
 
 
-def _finding(
-    finding: Any, file: Path, located: Located, prefix: tuple[str, ...], model: type[BaseModel], namespace: str
-) -> str:
-    path = [str(part) for part in finding["loc"]]
-    in_file = [f"{namespace}:{path[0]}", *path[1:]] if namespace and path else path
-    line = located.at((*prefix, *in_file))
-    field = ".".join(in_file)
-    if finding["type"] == "extra_forbidden":
-        message = f"unknown key{_nearest(path[-1], _keys(model, path[:-1]))}"
-    elif finding["type"] == "missing":
-        message = "is missing"
-    else:
-        message = finding["msg"].removeprefix("Value error, ")
-    return f"{_where(file, line)}: {field}: {message}"
-
-
-def _keys(model: type[BaseModel], path: list[str]) -> list[str]:
-    """Valid keys of the block at `path`."""
-    for part in path:
-        annotation = model.model_fields[part].annotation if part in model.model_fields else None
-        blocks = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
-        found = next((kind for kind in blocks if issubclass(kind, BaseModel)), None)
-        if found is None:
-            return []
-        model = found
-    return list(model.model_fields)
+def _finding(finding: Finding, file: Path, located: Located, prefix: tuple[str, ...], namespace: str) -> str:
+    path = finding.path
+    in_file = (f"{namespace}:{path[0]}", *path[1:]) if namespace and path else path
+    return f"{_where(file, located.at((*prefix, *in_file)))}: {'.'.join(in_file)}: {finding.text}"
 
 
 def _nearest(word: str, known: list[str]) -> str:

@@ -52,7 +52,7 @@ def test_a_whole_envelope_is_read(folder):
         (lambda e: e["planned"].update(requests=None), "bad_value: planned.requests"),
         (lambda e: e["scenario"].update(rate=-1), "bad_value: scenario.rate"),
         (lambda e: e.update(files=[]), "bad_value: files"),
-        (lambda e: e["files"][0].update(part="samples"), "bad_value: envelope: Value error, exactly one file"),
+        (lambda e: e["files"][0].update(part="samples"), "bad_value: envelope: exactly one file"),
         (lambda e: e["subject"].update(quantization="q8"), "binding_conflict: subject.revision_digest is not"),
     ],
 )

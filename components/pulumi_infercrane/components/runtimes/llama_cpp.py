@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pulumi_infercrane.components.runtimes import Launch, Readiness, SettingsError, StartFailure, StopFacts
+from pulumi_infercrane.guard.findings import YAML, findings
 
 MAX_CELLS = 16 * 1024 * 1024
 """Largest `max_context_len × max_concurrency` accepted: beyond it the KV cache alone needs terabytes."""
@@ -105,8 +106,8 @@ class LlamaCpp:
         try:
             parsed = Settings.model_validate(dict(settings))
         except ValidationError as error:
-            first = error.errors()[0]
-            raise SettingsError(f"settings.{first['loc'][0]}: {first['msg']} (got {first['input']!r})") from error
+            first = findings(error, Settings, YAML)[0]
+            raise SettingsError(f"settings.{first.field}: {first.text}, not {settings[first.path[0]]!r}") from error
         _check_memory(parsed)
         return parsed
 

@@ -11,21 +11,18 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pulumi_infercrane.guard.canonical import canonical_bytes, joined
 from pulumi_infercrane.guard.errors import CanonicalError
 from pulumi_infercrane.guard.evidence.identity import NOT_SEALED, sealed_bytes
+from pulumi_infercrane.guard.findings import findings
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.times import parse_time
 from pulumi_infercrane.guard.trust.attestation import Attestation
 
 SCHEMA = "infercrane.evidence/v1"
 
-_DIGEST, _HEX64 = r"^sha256:[0-9a-f]{64}$", r"^[0-9a-f]{64}$"
-Digest = Annotated[str, StringConstraints(pattern=_DIGEST)]
-Hex64 = Annotated[str, StringConstraints(pattern=_HEX64)]
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-_PATTERNS = {_DIGEST: "not sha256: and 64 hex digits in lower case", _HEX64: "not 64 hex digits in lower case"}
 
 
 def _utc_time(text: str) -> str:
@@ -286,11 +283,8 @@ def parse_envelope(document: Any) -> tuple[Envelope, bytes]:
 
 
 def _inadmissible(error: ValidationError) -> Inadmissible:
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or "envelope"
-    if first["type"] == "extra_forbidden":
-        return Inadmissible("schema_unknown", f"{field}: unknown field")
-    if first["type"] == "missing" and first["loc"][0] == "subject":
-        return Inadmissible("binding_missing", f"{field} is absent")
-    pattern = _PATTERNS.get(first.get("ctx", {}).get("pattern", ""))
-    return Inadmissible("bad_value", f"{field}: {pattern or first['msg']}")
+    first = findings(error, Envelope)[0]
+    if first.type == "missing" and first.path[0] == "subject":
+        return Inadmissible("binding_missing", f"{first.field} is absent")
+    code = "schema_unknown" if first.type == "extra_forbidden" else "bad_value"
+    return Inadmissible(code, f"{first.field or 'envelope'}: {first.text}")

@@ -21,6 +21,7 @@ from pulumi_infercrane.guard.canonical import canonical_bytes, digest_bytes
 from pulumi_infercrane.guard.errors import CanonicalError, EvidenceError
 from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number
 from pulumi_infercrane.guard.evidence.records import Column
+from pulumi_infercrane.guard.findings import findings
 from pulumi_infercrane.guard.reasons import Inadmissible, Problem
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.guard.times import parse_time
@@ -214,9 +215,9 @@ def _attestation(document: Mapping[str, Any]) -> Attestation | None:
     try:
         return Attestation.model_validate_json(json.dumps(document["attestation"]))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(("attestation", *(str(part) for part in first["loc"])))
-        raise Inadmissible("bad_value", f"{where}: {first['msg']}") from error
+        first = findings(error, Attestation)[0]
+        where = ".".join(filter(None, ("attestation", first.field)))
+        raise Inadmissible("bad_value", f"{where}: {first.text}") from error
 
 
 def _body(document: Mapping[str, Any]) -> bytes:
