@@ -112,7 +112,7 @@ def test_case_7_a_file_of_last_year(case, judged, summary_run):
 
 def test_case_8_several_results_in_one_file(case, judged):
     case(VLLM, "append_result_not_json.json")
-    assert judged("error_fraction")["reasons"] == ["not_json"]
+    assert judged("error_fraction")["reasons"] == ["ambiguous_run"]
 
 
 def test_case_10_nobody_counted_the_failures(case, judged):

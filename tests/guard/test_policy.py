@@ -175,7 +175,7 @@ def test_the_source_is_named():
         ("a: &x 1\nb: *x", ":2: aliases are not used here"),
         ("a: 1\n---\nb: 2", ":2: but found another document"),
         (b"a: \xff", "not UTF-8 at byte 3"),
-        ("[" * 1500, "not YAML"),
+        ("[" * 1500, "nested too deep"),
         ("#" * 2_000_000, "at most 1048576 are read"),
     ],
 )

@@ -18,6 +18,7 @@ from pulumi_infercrane.components.router_process import RouterArgs, refuse_unusa
 from pulumi_infercrane.components.routing import Routing
 from pulumi_infercrane.components.runtime import Runtime
 from pulumi_infercrane.guard import reference_folder
+from pulumi_infercrane.guard.files import why
 
 
 class InvalidService(ComponentError):
@@ -178,8 +179,6 @@ def _text(policy: str) -> str:
     try:
         return Path(policy).read_text(encoding="utf-8")
     except OSError as error:
-        raise InvalidService(
-            f"policy: {policy} cannot be read ({error.strerror}): name an existing policy file"
-        ) from error
+        raise InvalidService(f"policy: {policy} cannot be read ({why(error)}): name an existing policy file") from error
     except UnicodeDecodeError as error:
         raise InvalidService(f"policy: {policy} is not UTF-8 text") from error

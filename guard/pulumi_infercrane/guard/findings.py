@@ -75,8 +75,8 @@ def findings(error: ValidationError, model: type[BaseModel], terms: Terms = JSON
 
 
 def _place(loc: Iterable[int | str]) -> tuple[str, ...]:
-    """Without the name of the branch, where a value may be of several types."""
-    path = [str(part) for part in loc]
+    """Without the name of the branch, where a value may be of several types, and without pydantic's mark of a key."""
+    path = [str(part) for part in loc if part != "[key]"]
     if path and (path[-1] in _BRANCHES or path[-1].startswith("literal[")):
         path.pop()
     return tuple(path)

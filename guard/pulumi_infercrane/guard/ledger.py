@@ -13,6 +13,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.canonical import canonical_bytes, digest
 from pulumi_infercrane.guard.errors import CanonicalError, LedgerError
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
 
@@ -49,7 +50,7 @@ class Ledger:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 return self._append(file.fileno(), record)
         except OSError as error:
-            raise LedgerError(f"{self.path}: cannot be written: {error.strerror}") from error
+            raise LedgerError(f"{self.path}: cannot be written: {why(error)}") from error
 
     def entries(self) -> Iterator[LedgerEntry]:
         """Every entry in order, verified while iterating. A file that does not exist has none.
@@ -57,14 +58,17 @@ class Ledger:
         Raises:
             LedgerError: names the line at which the chain breaks.
         """
-        if not self.path.exists():
-            return
         prev, offset = "", 0
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                entry = self._verified(line, number, prev, offset)
-                prev, offset = entry.entry, offset + len(line)
-                yield entry
+        try:
+            with self.path.open("rb") as file:
+                for number, line in enumerate(file, start=1):
+                    entry = self._verified(line, number, prev, offset)
+                    prev, offset = entry.entry, offset + len(line)
+                    yield entry
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise LedgerError(f"{self.path}: the ledger cannot be read: {why(error)}") from error
 
     def decision_at(self, offset: int) -> Mapping[str, Any]:
         """The decision of the entry that begins at a byte `entries` told; the chain is not verified again.
@@ -72,12 +76,12 @@ class Ledger:
         Raises:
             LedgerError: when no entry begins there any more.
         """
-        with self.path.open("rb") as file:
-            file.seek(offset)
-            line = file.readline()
         try:
+            with self.path.open("rb") as file:
+                file.seek(offset)
+                line = file.readline()
             decision: Mapping[str, Any] = parse(line)["decision"]
-        except (Inadmissible, LookupError, TypeError) as error:
+        except (OSError, Inadmissible, LookupError, TypeError) as error:
             raise LedgerError(f"{self.path}: the file changed while it was read") from error
         return decision
 

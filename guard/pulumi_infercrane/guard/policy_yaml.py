@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import yaml
 from yaml.composer import ComposerError
+from yaml.reader import ReaderError
 
 from pulumi_infercrane.guard.errors import PolicyError
 from pulumi_infercrane.guard.printable import nearest
@@ -32,14 +33,19 @@ def read_yaml(data: bytes, source: str) -> "Node":
     if len(data) > MAX_BYTES:
         raise PolicyError(f"{source}: {len(data)} bytes, at most {MAX_BYTES} are read")
     try:
-        node = yaml.compose(data.decode(), Loader=_Loader)
+        text = data.decode()
+        node = yaml.compose(text, Loader=_Loader)
     except UnicodeDecodeError as error:
         raise PolicyError(f"{source}: not UTF-8 at byte {error.start}") from error
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise PolicyError(f"{source}{line}: {error.problem}") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise PolicyError(f"{source}: not YAML: {error}") from error
+        what = "" if isinstance(error, ComposerError) else "not valid YAML: "
+        raise PolicyError(f"{source}{line}: {what}{error.problem}") from error
+    except ReaderError as error:
+        place = f"{source}:{text.count(chr(10), 0, error.position) + 1}"
+        raise PolicyError(f"{place}: not valid YAML: the character {chr(error.character)!a}") from error
+    except RecursionError as error:
+        raise PolicyError(f"{source}: not valid YAML: nested too deep") from error
     if node is None:
         raise PolicyError(f"{source}: the file is empty")
     return Node(node, source, "the policy")

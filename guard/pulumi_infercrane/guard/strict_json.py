@@ -14,6 +14,15 @@ from pulumi_infercrane.guard.reasons import Inadmissible
 MAX_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 32
 
+SEVERAL = "more follows after the first JSON document"
+_WORDS = {
+    "Expecting value": "a value was expected",
+    "Expecting property name enclosed in double quotes": "a key in double quotes was expected",
+    "Expecting ':' delimiter": "':' was expected",
+    "Expecting ',' delimiter": "',' was expected",
+    "Extra data": SEVERAL,
+}
+
 
 def parse(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     """One JSON document.
@@ -23,6 +32,11 @@ def parse(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     """
     _check_size(data, max_bytes)
     return _parse_text(_decode(data))
+
+
+def first_of(data: bytes) -> Any:
+    """The first document of data that `parse` refused because `SEVERAL`."""
+    return _DECODER.raw_decode(_decode(data).lstrip(" \t\r\n"))[0]
 
 
 def parse_lines(data: bytes, *, max_bytes: int = MAX_BYTES) -> Iterator[dict[str, Any]]:
@@ -58,14 +72,19 @@ def _parse_text(text: str) -> Any:
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        place = "ends too early" if error.pos >= len(text.rstrip()) else f"column {error.colno}"
-        raise Inadmissible("not_json", f"{error.msg} ({place})") from error
+        raise Inadmissible("not_json", f"{_WORDS.get(error.msg, error.msg)} ({_place(error, text)})") from error
     except RecursionError as error:
         raise Inadmissible("bomb", f"nested deeper than {MAX_DEPTH}") from error
     except ValueError as error:
         raise Inadmissible("bad_value", str(error)) from error
     _check_depth(text, value)
     return value
+
+
+def _place(error: json.JSONDecodeError, text: str) -> str:
+    if error.pos >= len(text.rstrip()):
+        return "ends too early"
+    return f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
 
 
 def _check_depth(text: str, value: Any) -> None:

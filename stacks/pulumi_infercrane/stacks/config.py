@@ -24,7 +24,7 @@ from pulumi_infercrane.components.router_process import (
 from pulumi_infercrane.guard.findings import YAML, Finding, findings
 from pulumi_infercrane.stacks.errors import ConfigError
 from pulumi_infercrane.stacks.project import Project
-from pulumi_infercrane.stacks.yaml_lines import Located, load_yaml
+from pulumi_infercrane.stacks.yaml_lines import Located, read_yaml
 
 NAMESPACE = "infercrane"
 
@@ -147,19 +147,27 @@ def from_file(project: Project) -> StackConfig:
     Raises:
         ConfigError: naming file, line, field and the nearest valid key.
     """
-    located = _load(project.settings)
+    located = read_yaml(project.settings)
     values = {
         key.removeprefix(f"{NAMESPACE}:"): value
-        for key, value in (located.value.get("config") or {}).items()
-        if key.startswith(f"{NAMESPACE}:")
+        for key, value in _settings(located, project.settings).items()
+        if str(key).startswith(f"{NAMESPACE}:")
     }
     return _parse(values, project.folder, project.settings, located)
+
+
+def _settings(located: Located, file: Path) -> Mapping[Any, Any]:
+    """The `config` block, ours and others'."""
+    block = located.value.get("config") or {}
+    if not isinstance(block, Mapping):
+        raise ConfigError(f"{_where(file, located.at(('config',)))}: config: a mapping was expected")
+    return block
 
 
 def from_engine(root: Path, stack: str, environment: Mapping[str, str] = os.environ) -> StackConfig:
     """Read what the engine hands to the program; lines are those of the settings file, where it has the key."""
     settings = root / f"Pulumi.{stack}.yaml"
-    located = _load(settings) if settings.is_file() else Located({}, {})
+    located = read_yaml(settings) if settings.is_file() else Located({}, {})
     given = json.loads(environment.get("PULUMI_CONFIG", "{}"))
     secret = json.loads(environment.get("PULUMI_CONFIG_SECRET_KEYS", "[]"))
     values: dict[str, Any] = {}
@@ -174,7 +182,10 @@ def from_engine(root: Path, stack: str, environment: Mapping[str, str] = os.envi
 
 def _object(text: str) -> Any:
     """Objects reach a program as JSON text, plain values as they are."""
-    return json.loads(text) if text.startswith(("{", "[")) else text
+    try:
+        return json.loads(text) if text.startswith(("{", "[")) else text
+    except ValueError:
+        return text
 
 
 def _parse(values: Mapping[str, Any], root: Path, file: Path, located: Located) -> StackConfig:
@@ -224,7 +235,7 @@ def _revision(
     prefix: tuple[str, ...] = ("config", f"{NAMESPACE}:revisions", name)
     if set(value) == {"file"}:
         file = _inside(root, str(value["file"]), file, located.at(prefix))
-        located, prefix = _load(file), ()
+        located, prefix = read_yaml(file), ()
         value = located.value
     try:
         spec = RevisionSpec.model_validate({**value, "name": name})
@@ -253,13 +264,6 @@ def _inside(root: Path, path: str, file: Path, line: int | None) -> Path:
     if not resolved.is_relative_to(root.resolve()):
         raise ConfigError(f"{_where(file, line)}: {path} lies outside the project")
     return resolved
-
-
-def _load(file: Path) -> Located:
-    try:
-        return load_yaml(file.read_text(encoding="utf-8"), file.name)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file.name}: cannot be read: {error}") from error
 
 
 def _explain(

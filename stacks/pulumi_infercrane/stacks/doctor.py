@@ -91,11 +91,11 @@ def _provider() -> Iterator[Finding]:
 
 
 def _policy(config: StackConfig) -> Iterator[Finding]:
-    from pulumi_infercrane.guard import load_policy
+    from pulumi_infercrane.stacks.policy_file import read_policy
 
     try:
-        load_policy(config.policy.read_text(encoding="utf-8"), config.policy.name)
-    except (OSError, GuardError) as error:
+        read_policy(config.policy, config.policy.name)
+    except GuardError as error:
         yield Finding("policy", "problem", str(error))
     else:
         yield Finding("policy", "ok", config.policy.name)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pulumi_infercrane.components.place import state_directory
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.stacks.errors import EngineError
 from pulumi_infercrane.stacks.project import Project
 
@@ -229,8 +230,10 @@ def _parse_preview(output: Path) -> Mapping[str, Any]:
 def _outputs_differ(plan: Path) -> bool:
     try:
         resources = json.loads(plan.read_text(encoding="utf-8")).get("resourcePlans", {})
-    except (OSError, ValueError) as error:
-        raise EngineError(f"the engine saved no plan that can be read: {error}") from error
+    except OSError as error:
+        raise EngineError(f"the engine saved no plan that can be read: {why(error)}") from error
+    except ValueError as error:
+        raise EngineError(f"the engine saved no plan that can be read: not JSON: {error}") from error
     goals = [resource.get("goal") or {} for resource in resources.values()]
     return any(goal.get("type") == "pulumi:pulumi:Stack" and goal.get("outputDiff") for goal in goals)
 

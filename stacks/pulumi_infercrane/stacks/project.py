@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pulumi_infercrane.components.place import Place, place_of, state_directory
 from pulumi_infercrane.stacks.errors import ConfigError
+from pulumi_infercrane.stacks.yaml_lines import read_yaml
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def find_project(start: Path, stack: str | None) -> Project:
     folder = next((path for path in (start, *start.parents) if (path / "Pulumi.yaml").is_file()), None)
     if folder is None:
         raise ConfigError(f"no Pulumi.yaml in {start} or above: run this in a Pulumi project, or name one with -C")
-    settings = _read(folder / "Pulumi.yaml")
+    settings = read_yaml(folder / "Pulumi.yaml").value
     chosen = stack or os.environ.get("PULUMI_STACK") or _only_stack(folder)
     project = Project(folder, str(settings.get("name", folder.name)), chosen, _backend(settings))
     if not project.settings.is_file():
@@ -79,7 +78,8 @@ def _only_stack(folder: Path) -> str:
 
 
 def _backend(settings: Mapping[str, Any]) -> str:
-    declared = (settings.get("backend") or {}).get("url")
+    backend = settings.get("backend")
+    declared = backend.get("url") if isinstance(backend, Mapping) else None
     return _without_credentials(os.environ.get("PULUMI_BACKEND_URL") or declared or _logged_in())
 
 
@@ -94,13 +94,3 @@ def _logged_in() -> str:
 def _without_credentials(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     return scheme + separator + rest.rpartition("@")[2] if separator else url
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path}: not a mapping")
-    return value

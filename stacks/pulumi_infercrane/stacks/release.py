@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_infercrane.components import deciding
-from pulumi_infercrane.guard import GuardError, Ledger, SigningKey, load_policy
+from pulumi_infercrane.guard import GuardError, Ledger, SigningKey
 from pulumi_infercrane.guard.canonical import digest_file
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.router.control.client import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks import windows
 from pulumi_infercrane.stacks.config import StackConfig
@@ -23,6 +24,7 @@ from pulumi_infercrane.stacks.errors import EngineError, NotVerified, PlanRefuse
 from pulumi_infercrane.stacks.needed_files import require_files
 from pulumi_infercrane.stacks.operations.journal import Journal, Operation
 from pulumi_infercrane.stacks.operations.lock import stack_lock
+from pulumi_infercrane.stacks.policy_file import read_policy
 from pulumi_infercrane.stacks.project import Project
 
 RELEASE = "infercrane:index:Release"
@@ -150,15 +152,17 @@ def _take_windows(run: _Run) -> None:
         return
     try:
         run.say(f"{len(windows.take_all(run.project, run.config, run.request.sign_windows_with))} traffic windows")
-    except (RouterError, OSError) as error:
+    except RouterError as error:
         run.say(f"no traffic windows: {error}")
+    except OSError as error:
+        run.say(f"no traffic windows: {run.project.place.windows} cannot be written: {why(error)}")
 
 
 def _has_steps(config: StackConfig) -> bool:
     """Whether the policy asks for a canary; one that cannot be read is told where it is decided on."""
     try:
-        return load_policy(config.policy.read_bytes(), config.policy.name).canary is not None
-    except (OSError, GuardError):
+        return read_policy(config.policy, config.policy.name).canary is not None
+    except GuardError:
         return False
 
 

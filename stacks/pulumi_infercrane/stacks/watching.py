@@ -10,7 +10,6 @@ from pulumi_infercrane.guard import (
     LoadedWindow,
     SigningKey,
     behind_active,
-    load_policy,
     load_windows,
     open_step,
     post_promotion,
@@ -21,6 +20,7 @@ from pulumi_infercrane.stacks import windows
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.errors import NothingToWatch
 from pulumi_infercrane.stacks.operations.lock import stack_lock
+from pulumi_infercrane.stacks.policy_file import read_policy
 from pulumi_infercrane.stacks.project import Project
 
 
@@ -40,7 +40,7 @@ def look(project: Project, config: StackConfig, key: SigningKey | None = None) -
         records = [entry.decision for entry in ledger.entries()]
         promoted = promoted_by(records, config, project.qualified)
         decision = post_promotion(
-            load_policy(config.policy.read_bytes(), config.policy.name),
+            read_policy(config.policy, config.policy.name),
             [one for one in load_windows([project.place.windows]) if _concerns(one, promoted)],
             promoted,
             as_of=format_time(datetime.now(UTC)),

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path as FilePath
 from typing import Any
 
 import yaml
+from yaml.reader import ReaderError
 
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.stacks.errors import ConfigError
 
 Path = tuple[str, ...]
@@ -27,6 +30,20 @@ class Located:
         return None
 
 
+def read_yaml(file: FilePath) -> Located:
+    """The YAML mapping in a file, whose name messages say.
+
+    Raises:
+        ConfigError: the file cannot be read; or as `load_yaml`.
+    """
+    try:
+        return load_yaml(file.read_text(encoding="utf-8"), file.name)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {why(error)}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 at byte {error.start}: save it as UTF-8 text") from error
+
+
 def load_yaml(text: str, source: str) -> Located:
     """Parse a YAML mapping.
 
@@ -39,6 +56,13 @@ def load_yaml(text: str, source: str) -> Located:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"{source}{line}: not valid YAML: {error.problem}") from error
+    except ReaderError as error:
+        place = f"{source}:{text.count(chr(10), 0, error.position) + 1}"
+        raise ConfigError(f"{place}: not valid YAML: the character {chr(error.character)!a}") from error
+    except ValueError as error:
+        raise ConfigError(f"{source}: not valid YAML: {error}; put a text that looks like a date in quotes") from error
+    except RecursionError as error:
+        raise ConfigError(f"{source}: not valid YAML: nested too deep") from error
     if value is None:
         return Located({}, {})
     if not isinstance(value, dict) or node is None:

@@ -71,7 +71,7 @@ def test_errors_name_the_line(prices: Path, old: str, new: str, message: str) ->
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(CollectError, match="the price file cannot be read: No such file"):
+    with pytest.raises(CollectError, match="the price file cannot be read: there is no such file"):
         load_prices(tmp_path / "none.yaml")
 
 

@@ -76,6 +76,15 @@ def test_the_one_reader_that_knows_such_files_says_why_it_takes_none(place, file
         import_file(files, place, replace(said, select={}))
 
 
+def test_several_results_of_vllm_in_one_file_are_told_as_such(place, samples, said):
+    file = Path(shutil.copy(samples / "vllm-bench" / "append_result_not_json.json", place))
+    with pytest.raises(
+        ImportRefused,
+        match=r"^append_result_not_json\.json: read as a file of vllm-bench .* split it, one file for every",
+    ):
+        import_file({"primary": file}, place, replace(said, kind="benchmark", select={}))
+
+
 def test_with_a_tool_the_reason_is_told(place, files, said):
     with pytest.raises(ImportRefused, match="the guard would refuse it: ambiguous_run: 2 tasks in one file"):
         import_file(files, place, replace(said, tool="lm-eval", select={}))
@@ -169,7 +178,7 @@ def test_a_time_without_a_zone_is_refused(place, files, said):
     [
         ({"tool": "wrk"}, "no reader for 'wrk', only for "),
         ({"tool": "lm-eval", "kind": "cost"}, "tool_unknown: lm-eval measures quality"),
-        ({"tool": "lm-eval", "scenario": {}}, "bad_value: scenario.id: Field required"),
+        ({"tool": "lm-eval", "scenario": {}}, "bad_value: scenario.id: is missing"),
         (
             {"tool": "lm-eval", "subject": {"provider": "aws"}},
             "the subject lacks model, tokenizer_digest, chat_template_sha",

@@ -135,5 +135,5 @@ def test_another_type_of_attestation_is_not_added_to(envelope, key):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path, key):
-    with pytest.raises(TrustError, match=r"x\.json: cannot be signed: No such file"):
+    with pytest.raises(TrustError, match=r"x\.json: cannot be signed: there is no such file"):
         sign_file(tmp_path / "x.json", load_key(key))

@@ -40,7 +40,7 @@ def test_a_key_is_never_overwritten(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(TrustError, match=r"no/ci\.pem: cannot be written: No such file"):
+    with pytest.raises(TrustError, match=r"no/ci\.pem: cannot be written: there is no such file"):
         new_key(tmp_path / "no" / "ci.pem")
 
 
@@ -84,7 +84,7 @@ def test_something_else_is_refused(tmp_path, content):
 
 
 def test_a_key_that_is_gone_is_named(tmp_path):
-    with pytest.raises(TrustError, match="cannot be read: No such file"):
+    with pytest.raises(TrustError, match="cannot be read: there is no such file"):
         load_key(tmp_path / "x.pem")
 
 

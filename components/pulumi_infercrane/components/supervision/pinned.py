@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.components.supervision.starting import find_program
+from pulumi_infercrane.guard.files import why
 
 
 class PinnedFileDiffers(ComponentError):
@@ -51,4 +52,4 @@ def _digest(path: Path) -> str:
         with path.open("rb") as file:
             return "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise PinnedFileDiffers(f"{path}: cannot be read: {error.strerror}") from error
+        raise PinnedFileDiffers(f"{path}: cannot be read: {why(error)}") from error

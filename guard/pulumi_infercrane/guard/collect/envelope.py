@@ -13,7 +13,7 @@ from typing import Any
 from pulumi_infercrane.guard.collect.load import Comparison, Side
 from pulumi_infercrane.guard.collect.target import CollectError
 from pulumi_infercrane.guard.evidence.writing import file_entry, write_envelope
-from pulumi_infercrane.guard.files import write_whole
+from pulumi_infercrane.guard.files import why, write_whole
 from pulumi_infercrane.guard.times import format_time
 
 TOOL = "infercrane"
@@ -55,7 +55,7 @@ def write_evidence(
             for role, side in comparison.sides
         ]
     except OSError as error:
-        raise CollectError(f"{out}: evidence cannot be written: {error.strerror}") from error
+        raise CollectError(f"{out}: evidence cannot be written: {why(error)}") from error
 
 
 def _write_raw(out: Path, kind: str, role: str, side: Side, comparison: Comparison, findings: Findings) -> Path:

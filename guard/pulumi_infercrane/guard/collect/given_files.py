@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pulumi_infercrane.guard.collect.target import CollectError
 from pulumi_infercrane.guard.errors import PolicyError
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.policy_yaml import Node, read_yaml
 
 _T = TypeVar("_T")
@@ -21,7 +22,7 @@ def load_file(path: Path, what: str, read: Callable[[Node], _T]) -> _T:
     try:
         return read(replace(read_yaml(path.read_bytes(), path.name), name=f"the {what}"))
     except OSError as error:
-        raise CollectError(f"{path}: the {what} cannot be read: {error.strerror}") from error
+        raise CollectError(f"{path}: the {what} cannot be read: {why(error)}") from error
     except PolicyError as error:
         raise CollectError(str(error)) from error
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from pulumi_infercrane.guard.collect.target import CollectError
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.times import format_duration, format_time, parse_time
 
 SCHEMA = "infercrane.partial/v2"
@@ -51,7 +52,7 @@ class Journal:
             if self.path.exists():
                 self._read(_open_locked(self.path))
         except OSError as error:
-            raise CollectError(f"{self.path}: cannot be read: {error.strerror}") from error
+            raise CollectError(f"{self.path}: cannot be read: {why(error)}") from error
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -102,7 +103,7 @@ class Journal:
                 _write(self._file, self._head())
             _write(self._file, line)
         except OSError as error:
-            raise CollectError(f"{self.path}: cannot be written: {error.strerror}") from error
+            raise CollectError(f"{self.path}: cannot be written: {why(error)}") from error
         self.blocks.append(line)
 
     def remove(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_infercrane.guard.collect.target import CollectError
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse_lines
 
@@ -54,7 +55,7 @@ def _requests(path: Path) -> Iterator[Recorded]:
         for number, line in enumerate(parse_lines(whole) if whole else (), start=1):
             yield _recorded(line, f"{path}:{number}")
     except OSError as error:
-        raise CollectError(f"{path}: the recording cannot be read: {error.strerror}") from error
+        raise CollectError(f"{path}: the recording cannot be read: {why(error)}") from error
     except Inadmissible as error:
         raise CollectError(f"{path}: {error.problem.detail}") from error
 

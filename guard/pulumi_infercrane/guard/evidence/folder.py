@@ -19,6 +19,7 @@ from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile, pa
 from pulumi_infercrane.guard.evidence.identity import revision_digest
 from pulumi_infercrane.guard.evidence.readers import reader_for
 from pulumi_infercrane.guard.evidence.request_times import RequestTimes, request_times
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.reasons import Inadmissible, Problem
 from pulumi_infercrane.guard.strict_json import MAX_BYTES, parse
 
@@ -122,7 +123,7 @@ def _envelope_paths(root: Path) -> list[str]:
     try:
         return sorted(_walk(root, root))
     except OSError as error:
-        raise EvidenceError(f"{root}: the evidence folder cannot be read: {error.strerror}") from error
+        raise EvidenceError(f"{root}: the evidence folder cannot be read: {why(error)}") from error
 
 
 def _walk(root: Path, folder: Path) -> Iterator[str]:
@@ -221,7 +222,7 @@ def _read_confined(root: Path, path: str, max_bytes: int) -> bytes:
     except FileNotFoundError as error:
         raise Inadmissible("tampered", f"{name} is gone") from error
     except OSError as error:
-        raise Inadmissible("bad_value", f"{name} cannot be read without following a link: {error.strerror}") from error
+        raise Inadmissible("bad_value", f"{name} cannot be read without following a link: {why(error)}") from error
 
 
 def _read_below(root: Path, parts: Sequence[str], max_bytes: int) -> bytes:

@@ -19,8 +19,9 @@ from pulumi_infercrane.guard.evidence.reading.stated import Stated, stated_in
 from pulumi_infercrane.guard.evidence.recognising import knowing
 from pulumi_infercrane.guard.evidence.records import Record
 from pulumi_infercrane.guard.evidence.writing import file_entry, write_envelope
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.judging.rule import Member
-from pulumi_infercrane.guard.reasons import Inadmissible
+from pulumi_infercrane.guard.reasons import GATES, Inadmissible
 from pulumi_infercrane.guard.rules import known_kinds
 from pulumi_infercrane.guard.strict_json import MAX_BYTES
 from pulumi_infercrane.guard.times import parse_time
@@ -113,7 +114,7 @@ def _import(files: Mapping[str, Path], out: Path, said: Said) -> Imported:
     try:
         write_envelope(path, envelope)
     except OSError as error:
-        raise ImportRefused(f"{path}: cannot be written: {error.strerror}") from error
+        raise ImportRefused(f"{path}: cannot be written: {why(error)}") from error
     return Imported(path, seal(envelope), record, tool, guessed=not said.tool)
 
 
@@ -158,7 +159,7 @@ def _bytes_of(files: Mapping[str, Path]) -> Mapping[str, bytes]:
                 raise ImportRefused(f"{path}: {path.stat().st_size} bytes, at most {MAX_BYTES} are read")
         return {part: path.read_bytes() for part, path in files.items()}
     except OSError as error:
-        raise ImportRefused(f"{error.filename}: cannot be read: {error.strerror}") from error
+        raise ImportRefused(f"{error.filename}: cannot be read: {why(error)}") from error
 
 
 # --- what they say ----------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def _read(content: _Content, said: Said) -> tuple[str, Mapping[str, Any], Record
         return _taken(content, said, tool)
     except Inadmissible as error:
         text = f"read as a file of {tool} the guard would refuse it: {error.problem}; or name another --tool"
-        raise ImportRefused(text) from error
+        raise ImportRefused(f"{content.paths['primary']}: {text}") from error
 
 
 def _recognised(content: _Content, said: Said) -> str:
@@ -182,12 +183,14 @@ def _recognised(content: _Content, said: Said) -> str:
     tools = _tools(content, said)
     if not tools:
         known = ", ".join(known_tools())
-        raise ImportRefused(f"no reader knows such a file: name its --tool to see why, one of {known}")
+        text = f"no reader knows such a file: name its --tool to see why, one of {known}"
+        raise ImportRefused(f"{content.paths['primary']}: {text}")
     taking = [tool for tool in tools if _takes(content, said, tool)] if len(tools) > 1 else tools
     if len(taking) == 1:
         return taking[0]
     what = "take the file" if taking else "know such a file, and do not take it as it is described"
-    raise ImportRefused(f"readers of {' and '.join(taking or tools)} {what}: say which it is with --tool")
+    readers = " and ".join(taking or tools)
+    raise ImportRefused(f"{content.paths['primary']}: readers of {readers} {what}: say which it is with --tool")
 
 
 def _check_said(content: _Content, said: Said) -> None:
@@ -259,9 +262,19 @@ def _envelope(content: _Content, said: Said, tool: str) -> Mapping[str, Any]:
         *([] if all(_window(said, stated).values()) else ["--window START/END, in UTC with Z"]),
     ]
     if lacking:
+        _refuse_unreadable(content, said, tool)
         text = f"a file of {tool} does not say which version of the tool wrote it, or when it was measured"
         raise ImportRefused(f"{text}: give {' and '.join(lacking)}")
     return _written(content, said, stated, tool)
+
+
+def _refuse_unreadable(content: _Content, said: Said, tool: str) -> None:
+    """A file that is not one run is told as such before anything is asked for: no answer could make it one."""
+    try:
+        find_reader(tool).read(content.parts, _supposed(content, said, tool, said.kind))
+    except Inadmissible as error:
+        if error.problem.code in GATES["parse"]:
+            raise
 
 
 def _written(content: _Content, said: Said, stated: Stated, tool: str) -> Mapping[str, Any]:

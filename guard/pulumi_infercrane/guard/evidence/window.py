@@ -21,6 +21,7 @@ from pulumi_infercrane.guard.canonical import canonical_bytes, digest_bytes
 from pulumi_infercrane.guard.errors import CanonicalError, EvidenceError
 from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number
 from pulumi_infercrane.guard.evidence.records import Column
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.findings import findings
 from pulumi_infercrane.guard.reasons import Inadmissible, Problem
 from pulumi_infercrane.guard.strict_json import parse
@@ -238,7 +239,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _unreadable(error: OSError) -> None:
-    raise EvidenceError(f"{error.filename}: cannot be read: {error.strerror}") from error
+    raise EvidenceError(f"{error.filename}: cannot be read: {why(error)}") from error
 
 
 def _bytes(file: Path) -> bytes:
@@ -249,7 +250,7 @@ def _bytes(file: Path) -> bytes:
                 raise EvidenceError(f"{file}: cannot be read: not a regular file")
             return stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise EvidenceError(f"{file}: cannot be read: {error.strerror}") from error
+        raise EvidenceError(f"{file}: cannot be read: {why(error)}") from error
 
 
 # --- fields -----------------------------------------------------------------------------------------------------

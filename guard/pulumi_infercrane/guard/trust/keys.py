@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pulumi_infercrane.guard.errors import TrustError
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.trust.dsse import key_id, signed_bytes, to_base64
 
 MAX_BYTES = 64 * 1024
@@ -80,7 +81,7 @@ def _write_new(path: Path, data: bytes) -> None:
     except FileExistsError as error:
         raise TrustError(f"{path}: exists already, and a key is never overwritten: choose another name") from error
     except OSError as error:
-        raise TrustError(f"{path}: cannot be written: {error.strerror}") from error
+        raise TrustError(f"{path}: cannot be written: {why(error)}") from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -88,7 +89,7 @@ def _write_new(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         path.unlink()
-        raise TrustError(f"{path}: cannot be written: {error.strerror}") from error
+        raise TrustError(f"{path}: cannot be written: {why(error)}") from error
 
 
 def _read_private(path: Path) -> bytes:
@@ -97,7 +98,7 @@ def _read_private(path: Path) -> bytes:
             status = os.fstat(file.fileno())
             data = file.read(MAX_BYTES)
     except OSError as error:
-        raise TrustError(f"{path}: the key cannot be read: {error.strerror}") from error
+        raise TrustError(f"{path}: the key cannot be read: {why(error)}") from error
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise TrustError(f"{path}: others can read this key: `chmod 600 {path}`, or better, replace it")
     return data

@@ -11,7 +11,7 @@ from pulumi_infercrane.guard.evidence.envelope import parse_envelope
 from pulumi_infercrane.guard.evidence.folder import MAX_ENVELOPE_BYTES
 from pulumi_infercrane.guard.evidence.folder import SUFFIX as ENVELOPE_SUFFIX
 from pulumi_infercrane.guard.evidence.window import MAX_BYTES, SUFFIX, signable
-from pulumi_infercrane.guard.files import write_whole
+from pulumi_infercrane.guard.files import why, write_whole
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.guard.trust.dsse import EVIDENCE_TYPE, WINDOW_TYPE
@@ -35,7 +35,7 @@ def sign_file(path: Path, key: SigningKey) -> None:
             text = json.dumps(signed(document, key), indent=2)
         write_whole(path, text.encode() + b"\n")
     except OSError as error:
-        raise TrustError(f"{path}: cannot be signed: {error.strerror}") from error
+        raise TrustError(f"{path}: cannot be signed: {why(error)}") from error
     except Inadmissible as error:
         is_named_so = path.name.endswith((ENVELOPE_SUFFIX, SUFFIX))
         hint = "" if is_named_so else f"; an envelope (*{ENVELOPE_SUFFIX}) or a window (*{SUFFIX}) is meant"

@@ -10,6 +10,7 @@ import click
 
 from pulumi_infercrane.guard.evidence import record_lines
 from pulumi_infercrane.guard.evidence.importing import Imported, ImportRefused, Said, import_file
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import parse
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
@@ -148,7 +149,7 @@ def _object(file: Path) -> Mapping[str, Any]:
     try:
         value = parse(file.read_bytes())
     except OSError as error:
-        raise ImportRefused(f"{file}: cannot be read: {error.strerror}") from error
+        raise ImportRefused(f"{file}: cannot be read: {why(error)}") from error
     except Inadmissible as error:
         raise ImportRefused(f"{file}: {error.problem}") from error
     if not isinstance(value, dict):

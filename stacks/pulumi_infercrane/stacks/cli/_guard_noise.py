@@ -11,11 +11,12 @@ from typing import Any
 
 import click
 
-from pulumi_infercrane.guard import EvidenceSet, GuardError, Policy, load_evidence, load_policy, revision_digest
+from pulumi_infercrane.guard import EvidenceSet, GuardError, Policy, load_evidence, revision_digest
 from pulumi_infercrane.guard.canonical import digest
 from pulumi_infercrane.guard.collect import Target, find
 from pulumi_infercrane.guard.noise import Noise, RuleNoise, noise_of
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
+from pulumi_infercrane.stacks.policy_file import read_policy
 
 _File = click.Path(exists=True, dir_okay=False, path_type=Path)
 _Folder = click.Path(file_okay=False, path_type=Path)
@@ -51,7 +52,7 @@ def noise(
     Example:
       infercrane guard noise --evidence noise/ --policy policy.yaml --url http://127.0.0.1:8101 --model chat
     """
-    policy = load_policy(policy_file.read_bytes(), source=str(policy_file))
+    policy = read_policy(policy_file)
     if url:
         target = _endpoint(url, model or "default")
         _measure_twice(target, folder, {name: value for name, value in given.items() if value is not None})

@@ -13,10 +13,8 @@ from pulumi_infercrane.guard import (
     Decision,
     GuardError,
     Ledger,
-    Policy,
     behind_active,
     canary_step,
-    load_policy,
     load_windows,
     open_step,
     post_promotion,
@@ -29,6 +27,7 @@ from pulumi_infercrane.stacks.cli._ledger import decisions_of
 from pulumi_infercrane.stacks.cli._revisions import named
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
+from pulumi_infercrane.stacks.policy_file import read_policy
 
 _File = click.Path(dir_okay=False, path_type=Path)
 _NO_LEDGER = "the promotion before the first step is in it; to begin without one, make it an empty file"
@@ -84,7 +83,7 @@ def canary(
     Example:
       infercrane guard canary windows/ --policy policy.yaml --ledger ledger.jsonl --record
     """
-    policy, past = _load_policy(policy_file), _Past.of(ledger, stack)
+    policy, past = read_policy(policy_file), _Past.of(ledger, stack)
     name = service or policy.service or "default"
     given = {"candidate": candidate, "baseline": baseline, "weight": weight, "started_at": started_at}
     loaded = load_windows(windows)
@@ -128,7 +127,7 @@ def watch(
     Example:
       infercrane guard watch windows/ --policy policy.yaml --ledger ledger.jsonl --record
     """
-    policy, past = _load_policy(policy_file), _Past.of(ledger, stack)
+    policy, past = read_policy(policy_file), _Past.of(ledger, stack)
     decision = post_promotion(
         policy,
         load_windows(windows),
@@ -183,10 +182,6 @@ class _Past:
             return f"{self.ledger}: no decision in it is about service {service!r} in stack {self.stack!r}"
         what = {"rollback": "took the share back", "flip": "let the candidate take over"}.get(newest["action"])
         return f"no step is open: the last decision {what}" if what else "no step is open"
-
-
-def _load_policy(file: Path) -> Policy:
-    return load_policy(file.read_bytes(), source=str(file))
 
 
 def _now() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pulumi_infercrane.guard import EvidenceSet, GuardError, Policy
-from pulumi_infercrane.guard.files import write_whole
+from pulumi_infercrane.guard.files import why, write_whole
 from pulumi_infercrane.guard.report import Context, find_report, known_reports
 from pulumi_infercrane.stacks.cli._common import progress
 
@@ -97,7 +97,7 @@ def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise GuardError(f"{path}: an earlier report cannot be removed: {error.strerror}") from error
+        raise GuardError(f"{path}: an earlier report cannot be removed: {why(error)}") from error
 
 
 def context_of(policy: Policy, policy_file: Path, evidence: EvidenceSet, link: str) -> Context:
@@ -133,7 +133,7 @@ def _append(variable: str, form: str, text: str) -> None:
         with Path(place).open("a", encoding="utf-8") as stream:
             stream.write(text + "\n")
     except OSError as error:
-        raise GuardError(f"{place} ({variable}): cannot be written: {error.strerror}") from error
+        raise GuardError(f"{place} ({variable}): cannot be written: {why(error)}") from error
 
 
 def save(file: Path, text: bytes) -> None:
@@ -145,4 +145,4 @@ def save(file: Path, text: bytes) -> None:
     try:
         write_whole(file, text + b"\n")
     except OSError as error:
-        raise GuardError(f"{file}: cannot be written: {error.strerror}") from error
+        raise GuardError(f"{file}: cannot be written: {why(error)}") from error

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from pulumi_infercrane.guard import SigningKey
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.stacks.cli._keys import key_option, open_key
 from pulumi_infercrane.stacks.cli._router_errors import router_errors
 from pulumi_infercrane.stacks.cli._router_keys import control_option
@@ -45,4 +46,4 @@ async def _take(control: Path, service: str, folder: Path, key: SigningKey | Non
         try:
             return await take(router, service, folder, key=key)
         except OSError as error:
-            raise click.ClickException(f"{folder} cannot be written: {error.strerror}") from error
+            raise click.ClickException(f"{folder} cannot be written: {why(error)}") from error

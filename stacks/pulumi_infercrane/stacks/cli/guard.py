@@ -10,13 +10,11 @@ import click
 
 from pulumi_infercrane.guard import (
     GuardError,
-    Policy,
-    PolicyError,
     bootstrap,
     decide,
     load_evidence,
-    load_policy,
 )
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.report import RECORD_ALONE
 from pulumi_infercrane.guard.strict_json import parse
@@ -38,6 +36,7 @@ from pulumi_infercrane.stacks.cli._revisions import revision_in
 from pulumi_infercrane.stacks.cli._unusable import unusable_input
 from pulumi_infercrane.stacks.cli._verifying import Verified, verify_ledger, verify_record
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
+from pulumi_infercrane.stacks.policy_file import read_policy
 
 DIFFERENT = 1
 
@@ -109,7 +108,7 @@ def check(
     check_places(reports, as_json, (policy_file, ledger), out, folder)
     if is_first and baseline:
         raise click.UsageError("--baseline: a first revision (--bootstrap) is compared with nothing")
-    policy, evidence = _policy(policy_file), load_evidence(folder)
+    policy, evidence = read_policy(policy_file), load_evidence(folder)
     asked = {
         "service": service or policy.service or "default",
         "stack": stack,
@@ -164,7 +163,7 @@ def verify(
     Example:
       infercrane guard verify decision.json --evidence evidence/ --policy policy.yaml
     """
-    policy, archive = _policy(policy_file), archive_of(folder, windows)
+    policy, archive = read_policy(policy_file), archive_of(folder, windows)
     if _is_ledger(file):
         verified = verify_ledger(file, policy, archive)
     else:
@@ -177,24 +176,15 @@ def verify(
     sys.exit(0 if verified.holds else DIFFERENT)
 
 
-def _policy(file: Path) -> Policy:
-    return load_policy(_read(file), source=str(file))
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise PolicyError(f"{file}: cannot be read: {error.strerror}") from error
-
-
 def _history(ledger: Path | None) -> list[Mapping[str, Any]]:
     return decisions_of(ledger, "before the first decision leave --ledger out") if ledger else []
 
 
 def _record(file: Path) -> Mapping[str, Any]:
     try:
-        return checked(parse(_read(file)), file)
+        return checked(parse(file.read_bytes()), file)
+    except OSError as error:
+        raise GuardError(f"{file}: the record cannot be read: {why(error)}") from error
     except Inadmissible as error:
         raise GuardError(f"{file}: not a decision record: {error.problem}") from error
 
@@ -214,7 +204,7 @@ def _is_ledger(file: Path) -> bool:
         with file.open("rb") as lines:
             value = parse(lines.readline().rstrip(b"\n"))
     except OSError as error:
-        raise GuardError(f"{file}: cannot be read: {error.strerror}") from error
+        raise GuardError(f"{file}: cannot be read: {why(error)}") from error
     except Inadmissible:
         return file.suffix == ".jsonl"
     return isinstance(value, dict) and value.get("schema") == "infercrane.ledger/v1"

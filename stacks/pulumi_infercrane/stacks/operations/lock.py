@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.stacks.errors import StackBusy, StateUnusable
 
 
@@ -26,7 +27,7 @@ def stack_lock(folder: Path, what: str) -> Iterator[int]:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(folder / "stack.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StateUnusable(f"{folder}: {error.strerror}: set INFERCRANE_STATE_DIR to a folder of yours") from error
+        raise StateUnusable(f"{folder}: {why(error)}: set INFERCRANE_STATE_DIR to a folder of yours") from error
     try:
         _acquire(descriptor, folder)
         _announce(folder, what)

@@ -88,7 +88,7 @@ def test_a_date_that_fits_some_zone_or_is_none_contradicts_nothing(read, documen
 
 def test_v5_appended_results_are_refused_with_the_way_out(read):
     problem = read(*TOOL, primary="append_result_not_json.json").problem
-    assert (problem.code, "one file for every run" in problem.detail) == ("not_json", True)
+    assert (problem.code, "one file for every run" in problem.detail) == ("ambiguous_run", True)
 
 
 @pytest.mark.parametrize(("key", "good"), [("request_goodput:", 288), ("request_goodput", 288), ("goodput", None)])

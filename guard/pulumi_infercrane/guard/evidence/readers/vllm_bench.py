@@ -11,7 +11,7 @@ from typing import Any
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.reading.checks import checked, schedule_delay
-from pulumi_infercrane.guard.evidence.reading.documents import check_kind, parse_object
+from pulumi_infercrane.guard.evidence.reading.documents import check_kind, check_layout
 from pulumi_infercrane.guard.evidence.reading.fields import bad, count, field, number, number_or_null, numbers
 from pulumi_infercrane.guard.evidence.reading.flat_latencies import flat_latencies
 from pulumi_infercrane.guard.evidence.reading.hints import check_model, check_revision, check_workload
@@ -21,7 +21,7 @@ from pulumi_infercrane.guard.evidence.reading.stated import Stated
 from pulumi_infercrane.guard.evidence.records import Benchmark, Latency, Requests
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.statistics import quantile
-from pulumi_infercrane.guard.strict_json import parse
+from pulumi_infercrane.guard.strict_json import SEVERAL, first_of, parse
 
 VERSIONS: tuple[str, ...] = ()
 READS = "The result file of `vllm bench serve --save-result`, with `--save-detailed` every request."
@@ -82,15 +82,21 @@ def stated(parts: Mapping[str, bytes]) -> Stated:
 
 def _parse(data: bytes, envelope: Envelope) -> dict[str, Any]:
     try:
-        document = parse_object(data, envelope, _KEYS)
+        document = parse(data)
     except Inadmissible as error:
-        if "Extra data" not in error.problem.detail:
+        if SEVERAL not in error.problem.detail:
             raise
-        detail = "several results in one file, as --append-result writes them: write one file for every run"
-        raise Inadmissible("not_json", detail) from error
-    if not any(key.endswith("_ttft_ms") for key in document):
+        _laid_out(first_of(data), envelope)
+        detail = "several results in one file, as --append-result writes them: split it, one file for every run"
+        raise Inadmissible("ambiguous_run", detail) from error
+    return _laid_out(document, envelope)
+
+
+def _laid_out(document: Any, envelope: Envelope) -> dict[str, Any]:
+    laid_out = check_layout(document, envelope, _KEYS)
+    if not any(key.endswith("_ttft_ms") for key in laid_out):
         raise Inadmissible("schema_unknown", "not a file of vllm-bench: no key ends in _ttft_ms")
-    return document
+    return laid_out
 
 
 def _check_date(date: Any, envelope: Envelope) -> None:
