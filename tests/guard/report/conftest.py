@@ -100,7 +100,8 @@ def hostile(rejected) -> Decided:
     waiver = dict.fromkeys(("rule", "owner", "reason", "state", "expires_at"), HOSTILE)
     record["waivers"] = [waiver]
     lines = {rule["rule"]: 5 for rule in record["rules"]}
-    return Decided(record, Context(HOSTILE, lines, rejected.context.evidence, "https://x/" + HOSTILE))
+    names = dict.fromkeys((record["candidate"], record["baseline"]), HOSTILE)
+    return Decided(record, Context(HOSTILE, lines, rejected.context.evidence, "https://x/" + HOSTILE, names))
 
 
 @pytest.fixture(scope="session")

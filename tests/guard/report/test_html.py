@@ -1,11 +1,13 @@
 """The page: whole, without script or address, every drawing described, and nothing in it but text."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from pulumi_infercrane.guard.evidence.records import Answer, Cost, Quality
 from pulumi_infercrane.guard.judging.rule import Member, Sides
+from pulumi_infercrane.guard.printable import short
 from pulumi_infercrane.guard.report._forest import margin_used
 from pulumi_infercrane.guard.report.html import render
 from pulumi_infercrane.guard.report.plots import cost, quality
@@ -74,6 +76,15 @@ def test_the_page_tells_the_whole_story(rejected):
         assert part in words
     assert "lost: 40" in words
     assert "the same: 20, of them 20 right on both sides" in words
+
+
+def test_a_revision_is_told_by_its_name_and_by_what_its_evidence_says_it_is(rejected):
+    digest = rejected.record["candidate"]
+    named = replace(rejected.context, names={digest: "r<2>"})
+    page = Page(render(rejected.record, named))
+    assert f"candidate r<2> ({short(digest)}): file:model.gguf, llama.cpp b1, 1 × host" in page.words
+    assert f"r<2> {short(digest)}" in page.words  # beside its evidence
+    assert f"candidate {short(digest)} active" in Page(render(rejected.record)).words
 
 
 def test_a_record_alone_has_no_measurements(rejected):

@@ -3,7 +3,8 @@
 import pytest
 
 from pulumi_infercrane.guard import bootstrap, load_policy, rollback
-from pulumi_infercrane.guard.report import find_report, known_reports
+from pulumi_infercrane.guard.printable import short
+from pulumi_infercrane.guard.report import Context, find_report, known_reports
 from pulumi_infercrane.guard.report.text import render
 
 DIGEST = "sha256:" + "0" * 64
@@ -78,3 +79,9 @@ def test_a_bootstrap_and_a_rollback(folder):
     assert "not_applicable (bootstrap)" in first
     back = rollback(target=DIGEST, active=folder.candidate, policy_digest=DIGEST, reason="slow", **COMMON)
     assert render(back.record).splitlines()[4:6] == ["because", "  rollback: slow"]
+
+
+def test_revisions_are_called_as_their_stack_calls_them(rejected):
+    digest = rejected.record["candidate"]
+    lines = render(rejected.record, Context(names={digest: "r2"})).splitlines()
+    assert lines[2].startswith(f"candidate r2 ({short(digest)}) · active {short(rejected.record['baseline'])}")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pulumi_infercrane.guard import GuardError, Ledger, PolicyError, load_evidence, load_policy
+from pulumi_infercrane.guard.printable import short
 from pulumi_infercrane.guard.report import text
 from pulumi_infercrane.guard.verification import recompute
 from tests.guard.rollout.conftest import (
@@ -258,4 +259,4 @@ def test_the_ledger_takes_a_watch_and_the_report_explains_it(tmp_path):
     assert lines[0] == "ROLLBACK: the revision that served before takes over again"
     assert lines[2] == f"candidate {NEW[7:19]} · previous {OLD[7:19]}"
     assert "watched since 2026-11-30T04:00:00Z · failed" in lines
-    assert f"back to {OLD}" in lines
+    assert f"back to {short(OLD)}" in lines

@@ -27,6 +27,8 @@ class Context:
     """The evidence that was judged: for plots, and for the names of files that do not count."""
     link: str = ""
     """Where people find the record and its files."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What people call the revisions they declared, by digest; a record does not hold it."""
 
 
 RECORD_ALONE = Context()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from pulumi_infercrane.guard.printable import one_line
+from pulumi_infercrane.guard.printable import one_line, short
 from pulumi_infercrane.guard.report import Context
 
 NOTHING = "-"
@@ -151,6 +151,28 @@ def remarks(entry: Mapping[str, Any]) -> list[str]:
     """About a piece of evidence: why it does not count, and that its tool did not end well, which decides nothing."""
     ended = entry.get("exit_code")
     return [*entry["reasons"], *([f"its tool ended with exit code {ended}"] if ended else [])]
+
+
+def revision(digest: str, context: Context) -> str:
+    """`r2 (0a1b2c3d4e5f)`, or the digits alone where no name is known."""
+    name = context.names.get(digest)
+    return f"{one_line(name)} ({short(digest)})" if name else short(digest)
+
+
+def described(digest: str, context: Context) -> str:
+    """`file:model.gguf, Q4_K_M, llama.cpp b1, 2 × H100`, as its evidence says; empty where none is about it."""
+    items = context.evidence.about(digest).items if context.evidence else ()
+    found = next((item.envelope.subject for item in items if item.envelope), None)
+    if found is None:
+        return ""
+    engine, accelerator = found.engine, found.accelerator
+    words = (
+        found.model.source,
+        found.quantization,
+        f"{engine.name} {engine.version}",
+        f"{accelerator.count} × {accelerator.sku}",
+    )
+    return one_line(", ".join(filter(None, words)))
 
 
 def places(context: Context) -> Mapping[str, str]:

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pulumi_infercrane.guard.printable import one_line, short
+from pulumi_infercrane.guard.report import Context
+from pulumi_infercrane.guard.report._common import revision
 
 
-def route(record: Mapping[str, Any]) -> Iterator[str]:
+def route(record: Mapping[str, Any], context: Context) -> Iterator[str]:
     """Where traffic is decided on: weights or the state of the watch, how the look was judged, and notices."""
     if record["decision_type"] == "promotion" and "weights" in record:
         yield one_line(f"canary: first {record['weights'].get(record['candidate'], 0)} %")
@@ -20,7 +22,7 @@ def route(record: Mapping[str, Any]) -> Iterator[str]:
     look = record["look"]
     yield one_line(f"{look['stage']} · look {look['number']} · alpha {look['alpha']:.3g}")
     if "rollback_to" in record:
-        yield one_line(f"back to {record['rollback_to']}")
+        yield f"back to {revision(record['rollback_to'], context)}"
     yield from (one_line(f"notice: {notice}") for notice in record["notices"])
 
 

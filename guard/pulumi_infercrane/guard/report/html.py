@@ -14,12 +14,14 @@ from pulumi_infercrane.guard.report._common import (
     NOTHING,
     Row,
     baseline_role,
+    described,
     headline,
     kinds_without_evidence,
     last_flip,
     places,
     reasons,
     remarks,
+    revision,
     rows,
     web_link,
     worst_first,
@@ -43,7 +45,7 @@ def render(record: Mapping[str, Any], context: Context = RECORD_ALONE) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f"<title>{text(title)}</title><style>{_style()}</style></head>"
-        f"<body>{DEFINITIONS}{_head(record)}<main>{body}</main>{_foot(record, context)}</body></html>"
+        f"<body>{DEFINITIONS}{_head(record, context)}<main>{body}</main>{_foot(record, context)}</body></html>"
     )
 
 
@@ -51,14 +53,14 @@ def _style() -> str:
     return files(__package__).joinpath("page.css").read_text(encoding="utf-8")
 
 
-def _head(record: Mapping[str, Any]) -> str:
+def _head(record: Mapping[str, Any], context: Context) -> str:
     kind = _SIGN_OF.get(record["verdict"], "unknown")
     verdict, _, meaning = headline(record).partition(": ")
     facts = {
         "service": record["service"],
         "stack": record["stack"],
-        "candidate": short(record["candidate"]),
-        baseline_role(record): short(record["baseline"]) if "baseline" in record else "",
+        "candidate": _side(record["candidate"], context),
+        baseline_role(record): _side(record["baseline"], context) if "baseline" in record else "",
         "changed": ", ".join(record.get("change", ())),
         "as of": record["as_of"],
     }
@@ -67,6 +69,11 @@ def _head(record: Mapping[str, Any]) -> str:
         f'<header class="{kind}"><h1>{sign(kind)}<span>{text(verdict)}</span></h1>'
         f"<p>{text(meaning)}</p><dl>{listed}</dl></header>"
     )
+
+
+def _side(digest: str, context: Context) -> str:
+    """Name and digits of a revision, and what it is."""
+    return ": ".join(filter(None, (revision(digest, context), described(digest, context))))
 
 
 def _why(record: Mapping[str, Any]) -> Iterator[str]:
@@ -137,22 +144,26 @@ def _evidence(record: Mapping[str, Any], context: Context) -> Iterator[str]:
         return
     columns = ("evidence", "counts", "kind", "side", "revision", "measured until", "remarks")
     paths = places(context)
-    lines = (_piece(piece, paths.get(piece["sha256"], "")) for piece in pieces)
+    lines = (_piece(piece, paths.get(piece["sha256"], ""), context) for piece in pieces)
     yield f"<section><h2>Evidence</h2>{table('Evidence seen', columns, lines)}"
     if problems:
         yield f"<h3>Files that do not count</h3><ul>{''.join(f'<li>{text(line)}</li>' for line in problems)}</ul>"
     yield "</section>"
 
 
-def _piece(entry: Mapping[str, Any], path: str) -> list[str]:
-    known = [entry.get(key, NOTHING) for key in ("kind", "role")]
-    revision = short(entry["revision"]) if "revision" in entry else NOTHING
+def _piece(entry: Mapping[str, Any], path: str, context: Context) -> list[str]:
     identifier = short(entry.get("evidence_id") or entry["sha256"])
-    used = "yes" if entry["used"] else "no"
+    used = whole("yes" if entry["used"] else "no")
     remarked = "; ".join(remarks(entry)) or NOTHING
-    cells = [used, *known, revision, entry.get("ended_at", NOTHING)]
+    kind, role, ended = (whole(entry.get(key, NOTHING)) for key in ("kind", "role", "ended_at"))
     named = whole(identifier) + (f"<br><small>{text(path)}</small>" if path else "")
-    return [named, *(whole(cell) for cell in cells), text(remarked)]
+    return [named, used, kind, role, _revision(entry.get("revision", ""), context), ended, text(remarked)]
+
+
+def _revision(digest: str, context: Context) -> str:
+    """The digits stay together, a name may be of any length."""
+    called = context.names.get(digest)
+    return (f"{text(called)}<br>" if called else "") + whole(short(digest) or NOTHING)
 
 
 def _foot(record: Mapping[str, Any], context: Context) -> str:

@@ -13,6 +13,7 @@ from pulumi_infercrane.guard.report._common import (
     places,
     reasons,
     remarks,
+    revision,
     rows,
 )
 from pulumi_infercrane.guard.report._traffic import route, windows
@@ -23,12 +24,12 @@ _COLUMNS = ("rule", "", "estimate", "[lo, hi]", "limit", "n", "outcome")
 def render(record: Mapping[str, Any], context: Context = RECORD_ALONE) -> str:
     """The text of one decision record, without a final newline."""
     blocks = (
-        _head(record),
-        route(record),
+        _head(record, context),
+        route(record, context),
         _because(record),
         _rules(record),
         _waivers(record),
-        _evidence(record, places(context)),
+        _evidence(record, context),
         windows(record),
         _foot(record),
     )
@@ -38,17 +39,17 @@ def render(record: Mapping[str, Any], context: Context = RECORD_ALONE) -> str:
     return "\n\n".join(parts)
 
 
-def _head(record: Mapping[str, Any]) -> Iterator[str]:
+def _head(record: Mapping[str, Any], context: Context) -> Iterator[str]:
     yield headline(record)
     yield one_line(f"service {record['service']} · stack {record['stack']} · as of {record['as_of']}")
-    yield f"candidate {short(record['candidate'])}" + _baseline(record)
+    yield f"candidate {revision(record['candidate'], context)}" + _baseline(record, context)
 
 
-def _baseline(record: Mapping[str, Any]) -> str:
+def _baseline(record: Mapping[str, Any], context: Context) -> str:
     change = f" · changed: {', '.join(record['change'])}" if record.get("change") else ""
     if "baseline" not in record:
         return ""
-    return one_line(f" · {baseline_role(record)} {short(record['baseline'])}{change}")
+    return one_line(f" · {baseline_role(record)} {revision(record['baseline'], context)}{change}")
 
 
 def _because(record: Mapping[str, Any]) -> Iterator[str]:
@@ -88,19 +89,20 @@ def _waivers(record: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _evidence(record: Mapping[str, Any], paths: Mapping[str, str]) -> Iterator[str]:
+def _evidence(record: Mapping[str, Any], context: Context) -> Iterator[str]:
     if not record["evidence"]:
         return
+    paths = places(context)
     yield "evidence"
     for entry in sorted(record["evidence"], key=lambda entry: not entry["used"]):
-        yield "  " + one_line(_piece(entry, paths.get(entry["sha256"], "")))
+        yield "  " + one_line(_piece(entry, paths.get(entry["sha256"], ""), context))
 
 
-def _piece(entry: Mapping[str, Any], path: str) -> str:
+def _piece(entry: Mapping[str, Any], path: str, context: Context) -> str:
     state = "used    " if entry["used"] else "not used"
     what = "unreadable envelope"
     if "kind" in entry:
-        what = f"{entry['kind']:9}  {entry['role']:9}  {short(entry['revision'])}  {entry['ended_at']}"
+        what = f"{entry['kind']:9}  {entry['role']:9}  {revision(entry['revision'], context)}  {entry['ended_at']}"
     remarked = "".join(f"  {remark}" for remark in (path, *remarks(entry)) if remark)
     return f"{state}  {short(entry.get('evidence_id') or entry['sha256'])}  {what}{remarked}"
 

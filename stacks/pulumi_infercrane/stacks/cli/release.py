@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pulumi_infercrane.guard import GuardError, Ledger
-from pulumi_infercrane.guard.report import text
+from pulumi_infercrane.guard.report import Context, text
 from pulumi_infercrane.router.control.client import ControlClient, RouterError
 from pulumi_infercrane.stacks import watching
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
@@ -91,11 +91,12 @@ def explain(stack: str | None, directory: Path, as_json: bool, decision: str | N
     Example:
       infercrane release explain -s prod
     """
-    record = _find(choose(directory, stack), decision)
+    chosen = choose(directory, stack)
+    record = _find(chosen, decision)
     if as_json:
         print_json(record)
     else:
-        click.echo(text.render(record))
+        click.echo(text.render(record, _named(chosen)))
 
 
 @command.command("watch")
@@ -123,13 +124,18 @@ def watch(
     if as_json:
         print_json(decision.record)
     else:
-        click.echo(text.render(decision.record))
+        click.echo(text.render(decision.record, _named(chosen)))
     if decision.action == "rollback":
         reason = f"the watch failed: {decision.reasons[0]}"
         request = Request(kind="rollback", rollback_to=decision.record["rollback_to"], reason=reason)
         result = run(chosen.project, chosen.config, request, progress)
         progress(f"rolled back to {chosen.config.name_of(result.active_after)}")
     sys.exit(VERDICT_EXIT_CODES[decision.verdict])
+
+
+def _named(chosen: Chosen) -> Context:
+    """Reports of a stack call revisions as it does."""
+    return Context(names={spec.digest: spec.name for spec in chosen.config.revisions})
 
 
 def _find(chosen: Chosen, decision: str | None) -> Mapping[str, Any]:
