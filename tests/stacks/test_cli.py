@@ -1,12 +1,19 @@
 """The command line: quick to start, clear when something is wrong."""
 
+import dataclasses
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 from click.testing import CliRunner
 
+from pulumi_infercrane.guard.collect import find, kinds
+from pulumi_infercrane.guard.rules import known_kinds
+from pulumi_infercrane.router.export import exporters
 from pulumi_infercrane.stacks.cli import cli
 
 
@@ -44,6 +51,48 @@ def test_no_command_loads_the_pulumi_sdk() -> None:
     commands = ["up", "collect", "rollback", "override", "release", "guard", "doctor", "router"]
     loaded = newly_loaded(*(f"pulumi_infercrane.stacks.cli.{command}" for command in commands))
     assert {command for command, modules in zip(commands, loaded, strict=True) if "pulumi" in modules} == set()
+
+
+def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every command with its words, groups included."""
+    yield " ".join(path), command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _commands(found, (*path, name))
+
+
+def test_every_option_says_what_it_is() -> None:
+    options = [(words, one) for words, command in _commands(cli) for one in command.params]
+    assert len(options) > 50
+    unsaid = [(words, one.name) for words, one in options if isinstance(one, click.Option) and not one.help]
+    assert unsaid == []
+
+
+def test_the_targets_of_an_export_are_those_there_are() -> None:
+    told = CliRunner().invoke(cli, ["router", "export", "--help"]).output
+    assert f"TARGET is {', '.join(exporters()[:-1])} or {exporters()[-1]}." in told
+
+
+def test_the_kinds_of_an_import_are_those_there_are() -> None:
+    told = " ".join(CliRunner().invoke(cli, ["guard", "import", "--help"]).output.split())
+    assert f"Kind of evidence: {', '.join(known_kinds()[:-1])} or {known_kinds()[-1]}." in told
+
+
+def test_defaults_told_of_a_collection_are_those_of_its_plans() -> None:
+    told = {one.name: str(one.help) for one in dict(_commands(cli))["collect"].params if isinstance(one, click.Option)}
+    defaults = [
+        (field.name, field.default)
+        for kind in kinds()
+        for field in dataclasses.fields(find(kind).plan_type)
+        if field.name in told and type(field.default) in (int, float, str) and field.default
+    ]
+    assert len(defaults) > 10
+    for name, value in defaults:
+        shown = value if isinstance(value, str) else f"{value:g}"
+        assert re.search(rf"default: .*\b{shown}\b", told[name]), (name, value)
 
 
 def test_every_command_says_what_it_does_and_ends_with_an_example() -> None:

@@ -29,7 +29,11 @@ def stack_options(command: Command) -> Command:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output."),
         click.option(
-            "-C", "--directory", type=click.Path(file_okay=False, path_type=Path), default=Path(), help="Project."
+            "-C",
+            "--directory",
+            type=click.Path(file_okay=False, path_type=Path),
+            default=Path(),
+            help="Folder of the project, or one below it; default: the working directory.",
         ),
         click.option("-s", "--stack", help="Stack; not needed when the project has only one."),
     ):

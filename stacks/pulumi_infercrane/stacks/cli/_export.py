@@ -21,11 +21,14 @@ RETRIES = 3
 
 @click.command("export")
 @click.argument("target")
-@click.option("--control", type=click.Path(path_type=Path), help="Unix socket of a running router.")
+@click.option("--control", type=click.Path(path_type=Path), help="Control socket of a running router.")
 @click.option(
-    "--table", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A persisted table."
+    "--table",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A table from the state folder of a router.",
 )
-@click.option("--service", help="Which service, if the router has several.")
+@click.option("--service", help="Service; not needed when the router has only one.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The proxy's own folder.")
 @click.option("--listen", default="127.0.0.1:8080", show_default=True, help="Address the proxy listens on.")
 @click.option("--watch", is_flag=True, help="Go on with every generation that follows, until interrupted.")
@@ -34,6 +37,8 @@ def export(
     target: str, control: Path | None, file: Path | None, service: str | None, out: Path, listen: str, *, watch: bool
 ) -> None:
     """Write a route table for HAProxy, nginx, Envoy or a Gateway; make it live where one runs on the folder.
+
+    TARGET is envoy, gateway_api, haproxy, inference_pool or nginx.
 
     \b
     Example:

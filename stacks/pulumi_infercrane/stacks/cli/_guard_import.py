@@ -24,7 +24,7 @@ _RUN = re.compile(r"(?P<group>[^:]+)(?::(?P<ordinal>\d+)/(?P<of>\d+))?")
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE [PART=FILE]...")
-@click.option("--kind", required=True, help="Kind of evidence, for example benchmark or quality.")
+@click.option("--kind", required=True, help="Kind of evidence: benchmark, cost, quality, reliability or replay.")
 @click.option(
     "--role",
     required=True,
@@ -36,22 +36,30 @@ _RUN = re.compile(r"(?P<group>[^:]+)(?::(?P<ordinal>\d+)/(?P<of>\d+))?")
 )
 @click.option("-s", "--stack", help="Stack that declares the revision, instead of --subject.")
 @click.option("--revision", help="Name of the revision in that stack.")
-@click.option("-C", "--directory", type=_Folder, default=Path(), help="Project of the stack.")
+@click.option(
+    "-C",
+    "--directory",
+    type=_Folder,
+    default=Path(),
+    help="Folder of the project, or one below it; default: the working directory.",
+)
 @click.option("--scenario", required=True, help="Id of the workload, or a JSON file with the whole scenario.")
 @click.option("--window", help="START/END of the measurement, in UTC with Z; default: what the file says.")
 @click.option("--tool", help="Tool that wrote the file; default: the only one whose reader takes it.")
 @click.option("--tool-version", help="Its version; default: what the file says.")
 @click.option("--planned", type=click.IntRange(0), help="Requests or items planned; default: what the file says.")
-@click.option("--exit-code", type=int, help="What the tool ended with; it is kept and shown, never judged.")
+@click.option("--exit-code", type=int, help="Exit code of the tool; it is kept and shown, never judged.")
 @click.option(
     "--run-group", help="GROUP or GROUP:2/3: both sides of a comparison have one group, repeats are numbered."
 )
-@click.option("--select", "selects", multiple=True, metavar="KEY=VALUE", help="Which of several runs in the file.")
+@click.option(
+    "--select", "selects", multiple=True, metavar="KEY=VALUE", help="Which of several runs in the file, repeatable."
+)
 @click.option(
     "--fields", "fields_file", type=_File, help="JSON file with further fields: slo, probes, runner, supersedes."
 )
 @click.option("--out", type=_Folder, help="Folder of the envelope, at or above the files; default: the file's own.")
-@click.option("--json", "as_json", is_flag=True, help="Print the envelope.")
+@click.option("--json", "as_json", is_flag=True, help="Print the envelope instead of what is read from it.")
 @unusable_input
 def command(
     files: tuple[str, ...],

@@ -41,7 +41,7 @@ def _options(command: _Command) -> _Command:
         click.option("--json", "as_json", is_flag=True, help="Print the decision record instead of the report."),
         click.option("--record", is_flag=True, help="Append the decision to the ledger: looks are counted there."),
         click.option("--as-of", help="Time of the decision, like 2026-11-30T05:00:00Z; default: now."),
-        click.option("--started-at", help="Since when the route carries this weight; default: what the ledger says."),
+        click.option("--started-at", help="When the step, or the watch, began; default: what the ledger says."),
         click.option("--stack", default="default", show_default=True, help="Stack the route belongs to."),
         click.option("--service", help="Service; default: the policy's."),
         click.option("--ledger", type=_File, required=True, help="Ledger with earlier decisions; it must exist."),
@@ -57,7 +57,9 @@ def _options(command: _Command) -> _Command:
 @click.option("--candidate", help="Revision digest or its beginning; default: what the ledger says.")
 @click.option("--baseline", help="Revision digest or its beginning; default: what the ledger says.")
 @click.option(
-    "--weight", type=click.IntRange(1, 99), help="Percent of the candidate now; default: what the ledger says."
+    "--weight",
+    type=click.IntRange(1, 99),
+    help="Percent of the traffic the candidate has; default: what the ledger says.",
 )
 @unusable_input
 def canary(

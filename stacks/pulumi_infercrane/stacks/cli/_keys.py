@@ -16,7 +16,15 @@ passphrase_option = click.option(
 )
 
 
-def key_option(name: str, required: bool = True) -> Callable[[Command], Command]:
+_KEY_FILE = "Private key file, as `infercrane guard keygen` makes it."
+
+
+def sign_with_option(what: str) -> Callable[[Command], Command]:
+    """`--sign-with FILE`, optional, and `--passphrase-env NAME`; `what` is signed, in the plural."""
+    return key_option("--sign-with", required=False, text=f"Sign the {what} with this private key; default: unsigned.")
+
+
+def key_option(name: str, required: bool = True, text: str = _KEY_FILE) -> Callable[[Command], Command]:
     """`name FILE` and `--passphrase-env NAME`, as `key_file` and `passphrase_from`."""
 
     def add(command: Command) -> Command:
@@ -25,7 +33,7 @@ def key_option(name: str, required: bool = True) -> Callable[[Command], Command]
             "key_file",
             type=click.Path(dir_okay=False, path_type=Path),
             required=required,
-            help="Private key file, as `infercrane guard keygen` makes it.",
+            help=text,
         )
         return option(passphrase_option(command))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 control_option = click.option(
-    "--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol."
+    "--control", type=click.Path(path_type=Path), required=True, help="Control socket of the router."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 
@@ -35,15 +35,22 @@ def key() -> None:
 
 @key.command("new")
 @click.argument("name")
-@click.option("--service", "services", multiple=True, required=True, help="Service it is for; repeatable; * for all.")
 @click.option(
-    "--priority", "priorities", multiple=True, default=("normal",), show_default=True, help="Class it may ask for."
+    "--service", "services", multiple=True, required=True, help="Service it is for, repeatable; * is every one."
 )
-@click.option("--pin", is_flag=True, help="It may ask for a revision by header.")
-@click.option("--days", type=click.IntRange(1, 36_500), help="Days until it expires; never without this.")
-@click.option("--requests-per-minute", type=click.IntRange(1))
-@click.option("--tokens-per-minute", type=click.IntRange(1))
-@click.option("--max-inflight", type=click.IntRange(1), help="Requests it may have in flight.")
+@click.option(
+    "--priority",
+    "priorities",
+    multiple=True,
+    default=("normal",),
+    show_default=True,
+    help="Priority it may ask for: high, normal or low; repeatable.",
+)
+@click.option("--pin", is_flag=True, help="It may ask for a revision by header; default: no.")
+@click.option("--days", type=click.IntRange(1, 36_500), help="Days until it expires; default: never.")
+@click.option("--requests-per-minute", type=click.IntRange(1), help="Requests it may begin a minute; default: any.")
+@click.option("--tokens-per-minute", type=click.IntRange(1), help="Tokens it may use a minute; default: any.")
+@click.option("--max-inflight", type=click.IntRange(1), help="Requests it may have in flight; default: any.")
 @control_option
 @json_option
 @router_errors

@@ -7,7 +7,7 @@ import click
 
 from pulumi_infercrane.guard import SigningKey
 from pulumi_infercrane.guard.files import why
-from pulumi_infercrane.stacks.cli._keys import key_option, open_key
+from pulumi_infercrane.stacks.cli._keys import open_key, sign_with_option
 from pulumi_infercrane.stacks.cli._router_errors import router_errors
 from pulumi_infercrane.stacks.cli._router_keys import control_option
 
@@ -15,10 +15,13 @@ from pulumi_infercrane.stacks.cli._router_keys import control_option
 @click.command("window")
 @click.argument("service")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the windows; kept."
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder for the windows; those in it are kept.",
 )
 @control_option
-@key_option("--sign-with", required=False)
+@sign_with_option("windows")
 @router_errors
 def window(service: str, out: Path, control: Path, key_file: Path | None, passphrase_from: str | None) -> None:
     """Close the open traffic window of a service, and write every closed one into a folder.

@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from pulumi_infercrane.guard import sign_file
-from pulumi_infercrane.guard.collect import Target, find, kinds
+from pulumi_infercrane.guard.collect import CollectError, Target, find, kinds
 from pulumi_infercrane.guard.times import parse_duration
 from pulumi_infercrane.router.control.client import ControlClient, LiveService, RouterError
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, progress_of, stack_options
 from pulumi_infercrane.stacks.cli._grouped import GroupedCommand, GroupedOption
-from pulumi_infercrane.stacks.cli._keys import key_option, open_key
+from pulumi_infercrane.stacks.cli._keys import open_key, sign_with_option
 from pulumi_infercrane.stacks.config import StackConfig
 from pulumi_infercrane.stacks.errors import ConfigError, RouterProblem
 from pulumi_infercrane.stacks.handles import handles_of
@@ -40,26 +40,47 @@ _DRILLS = "Drills on the candidate, after its soak (reliability)"
 
 @click.command("collect", cls=GroupedCommand)
 @stack_options
-@click.option("--kind", "chosen_kinds", multiple=True, help="Kind, repeatable; default: all that enough is given for.")
+@click.option(
+    "--kind", "chosen_kinds", multiple=True, help="Kind of evidence, repeatable; default: all that enough is given for."
+)
 @_option(_GIVEN, "--tasks", type=_FILE, help="Task file (quality).")
 @_option(_GIVEN, "--recording", type=click.Path(path_type=Path), help="Recorded requests, file or folder (replay).")
 @_option(_GIVEN, "--prices", type=_FILE, help="Price file (cost).")
-@_option(_GIVEN, "--duration", "duration_s", callback=_seconds, help="How long to soak, such as 30m (reliability).")
-@_option(_LOAD, "--requests", type=_COUNT, help="Requests per side (benchmark, replay, cost).")
-@_option(_LOAD, "--items", "limit", type=_COUNT, help="Items of the task file to ask (quality).")
-@_option(_LOAD, "--max-tokens", type=_COUNT, help="Longest answer (not quality).")
-@_option(_LOAD, "--concurrency", type=_COUNT, help="Requests under way at once.")
-@_option(_REPLAY, "--similarity", help="Measure of how alike two answers are.")
-@_option(_REPLAY, "--greedy", is_flag=True, default=None, help="Ask at temperature 0, whatever was recorded.")
-@_option(_REPLAY, "--slo-ttft", "slo_ttft_s", type=_AMOUNT, help="Seconds to the first token of a good request.")
-@_option(_REPLAY, "--slo-tpot", "slo_tpot_s", type=_AMOUNT, help="Seconds per further token of a good request.")
-@_option(_DRILLS, "--cold-starts", type=_COUNT, help="Restart it so often; refused while it has traffic.")
-@_option(_DRILLS, "--drain-streams", type=_COUNT, help="Roll back and drain, in a router of its own, under so many.")
-@_option(_DRILLS, "--drain-tokens", type=_COUNT, help="Length of those streams.")
+@_option(_GIVEN, "--duration", "duration_s", callback=_seconds, help="How long to soak, like 30m (reliability).")
+@_option(_LOAD, "--requests", type=_COUNT, help="Requests per side (benchmark, replay, cost); default: 1000.")
+@_option(_LOAD, "--items", "limit", type=_COUNT, help="Items of the task file to ask (quality); default: all.")
+@_option(
+    _LOAD, "--max-tokens", type=_COUNT, help="Longest answer, in tokens (not quality); default: 48, in a replay 512."
+)
+@_option(_LOAD, "--concurrency", type=_COUNT, help="Requests under way at once, per side; default: 4.")
+@_option(_REPLAY, "--similarity", help="Measure of how alike two answers are (replay); default: token_ratio.")
+@_option(_REPLAY, "--greedy", is_flag=True, default=None, help="Ask at temperature 0, whatever was recorded (replay).")
+@_option(_REPLAY, "--slo-ttft", "slo_ttft_s", type=_AMOUNT, help="Seconds to the first token of a good request (cost).")
+@_option(_REPLAY, "--slo-tpot", "slo_tpot_s", type=_AMOUNT, help="Seconds per further token of a good request (cost).")
+@_option(
+    _DRILLS, "--cold-starts", type=_COUNT, help="Restart it so often; refused while it has traffic; default: never."
+)
+@_option(
+    _DRILLS,
+    "--drain-streams",
+    type=_COUNT,
+    help="Roll back and drain, in a router of its own, under so many; default: not at all.",
+)
+@_option(_DRILLS, "--drain-tokens", type=_COUNT, help="Length of those streams, in tokens; default: 512.")
 @_option(_REPLAY, "--rate", type=_AMOUNT, help="Requests a second, as users send them: idle time is paid for (cost).")
-@_option(_BOUNDS, "--max-seconds", type=click.FloatRange(1), help="Time of each kind.")
-@_option(_BOUNDS, "--max-cost", type=_AMOUNT, help="Money for each kind, in the currency of the price file.")
-@key_option("--sign-with", required=False)
+@_option(
+    _BOUNDS,
+    "--max-seconds",
+    type=click.FloatRange(1),
+    help="Seconds each kind may take, both sides together; default: 3600.",
+)
+@_option(
+    _BOUNDS,
+    "--max-cost",
+    type=_AMOUNT,
+    help="Money each kind may cost, in the currency of the price file; default: no bound.",
+)
+@sign_with_option("envelopes")
 def command(
     stack: str | None,
     directory: Path,
@@ -81,7 +102,7 @@ def command(
     chosen = choose(directory, stack)
     given = {name: value for name, value in options.items() if value is not None}
     given["handles"] = handles_of(chosen.project, chosen.config)
-    plans = [(kind, find(kind).plan(given)) for kind in chosen_kinds or _measurable(given)]
+    plans = [(kind, _plan(kind, given)) for kind in chosen_kinds or _measurable(given)]
     key = open_key(key_file, passphrase_from) if key_file else None  # before an hour of measuring, not after it
     candidate, baseline = asyncio.run(_targets(chosen, alone=all(find(kind).alone for kind, _ in plans)))
     written: list[Path] = []
@@ -94,6 +115,15 @@ def command(
     else:
         for path in written:
             click.echo(str(path))
+
+
+def _plan(kind: str, given: Mapping[str, Any]) -> Any:
+    """What is measured for a kind; what it lacks is named as the option it is given by."""
+    options = {parameter.name: parameter.opts[0] for parameter in command.params}
+    lacking = [options[name] for name in find(kind).needs if name not in given]
+    if lacking:
+        raise CollectError(f"--kind {kind} needs {' and '.join(lacking)}")
+    return find(kind).plan(given)
 
 
 def _measurable(given: Mapping[str, Any]) -> Sequence[str]:

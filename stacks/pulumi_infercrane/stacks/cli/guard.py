@@ -74,10 +74,15 @@ command.add_command(_guard_traffic.watch)
     "--bootstrap", "is_first", is_flag=True, help="The candidate is the first revision: only limits are judged."
 )
 @click.option("--service", help="Service; default: the policy's.")
-@click.option("--stack", default="default", show_default=True, help="Stack whose required kinds apply.")
+@click.option(
+    "--stack",
+    default="default",
+    show_default=True,
+    help="Stack of the candidate: the policy may require other kinds in each.",
+)
 @click.option("--as-of", help="Time freshness is judged at, like 2026-11-30T05:00:00Z; default: now.")
-@click.option("--ledger", type=_File, help="Ledger with earlier decisions.")
-@click.option("--out", type=_File, help="Write the decision record here.")
+@click.option("--ledger", type=_File, help="Ledger with earlier decisions; default: there were none.")
+@click.option("--out", type=_File, help="Write the decision record here as well.")
 @report_option
 @click.option("--link", default="", help="Web address of this run's files, for reports that people read.")
 @click.option("--json", "as_json", is_flag=True, help="Print the decision record; the same as --report json.")

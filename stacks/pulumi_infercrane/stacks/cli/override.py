@@ -18,7 +18,11 @@ from pulumi_infercrane.stacks.cli.up import run_and_report
 @click.option("--to", "target", required=True, help="Declared revision that shall serve.")
 @click.option("--reason", required=True, help="Why; it is kept in the ledger.")
 @click.option("--owner", required=True, help="Who answers for it.")
-@click.option("--expires", required=True, help="How long the order may be used: 30m, 4h, or a time like …T05:00:00Z.")
+@click.option(
+    "--expires",
+    required=True,
+    help="How long the order may be used, like 30m or 4h, or until when, like 2026-11-30T05:00:00Z.",
+)
 @key_option("--key")
 def command(
     stack: str | None,

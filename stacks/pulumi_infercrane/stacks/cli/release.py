@@ -14,7 +14,7 @@ from pulumi_infercrane.guard.report import Context, text
 from pulumi_infercrane.router.control.client import ControlClient, RouterError
 from pulumi_infercrane.stacks import watching
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
-from pulumi_infercrane.stacks.cli._keys import key_option, open_key
+from pulumi_infercrane.stacks.cli._keys import open_key, sign_with_option
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES, ConfigError, RouterProblem, StackError
 from pulumi_infercrane.stacks.release import Request, run
 
@@ -56,7 +56,15 @@ def status(stack: str | None, directory: Path, as_json: bool) -> None:
 
 @command.command("history")
 @stack_options
-@click.option("-n", "--last", type=click.IntRange(1), default=20, show_default=True, help="Show the last N decisions.")
+@click.option(
+    "-n",
+    "--last",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many of the last decisions to show.",
+)
 def history(stack: str | None, directory: Path, as_json: bool, last: int) -> None:
     """List the decisions in the ledger, oldest first; the hash chain is checked on the way.
 
@@ -101,17 +109,18 @@ def explain(stack: str | None, directory: Path, as_json: bool, decision: str | N
 
 @command.command("watch")
 @stack_options
-@key_option("--sign-with", required=False)
+@sign_with_option("traffic windows")
 def watch(
     stack: str | None, directory: Path, as_json: bool, key_file: Path | None, passphrase_from: str | None
 ) -> None:
     """Look at what the router counted since a candidate took over, and roll back when it does badly.
 
-    Every look is a decision in the ledger. The policy says how long the watch lasts, what fails it, and whether a fail
+    Every look is a decision in the ledger. The policy says how long the watch lasts, what fails it, whether a fail
     moves the route by itself, and whether windows have to be signed.
 
     \b
-    Exit codes: 0 the watch is over and the revision stays, 3 rolled back or to be, 4 the watch goes on,
+    Exit codes: 0 the watch is over and the revision stays, 3 it failed: rolled back, or yours to roll back,
+                4 the watch goes on,
                 1 failed, 2 nothing to watch, 5 another operation is running.
 
     \b

@@ -12,7 +12,7 @@ from pulumi_infercrane.stacks.cli.up import run_and_report
 @click.command("rollback")
 @stack_options
 @click.option("--reason", required=True, help="Why; it is kept in the ledger.")
-@click.option("--to", "target", help="Revision to go back to; default and only choice: the previous one.")
+@click.option("--to", "target", help="Revision to go back to; only the previous one is possible, and the default.")
 def command(stack: str | None, directory: Path, as_json: bool, reason: str, target: str | None) -> None:
     """Move the route back to the previous revision, which is still running: a route change, not a redeployment.
 

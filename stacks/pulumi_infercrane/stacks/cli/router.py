@@ -41,14 +41,18 @@ command.add_command(window)
 
 @command.command("serve")
 @click.option("--listen", default="127.0.0.1:8000", show_default=True, help="For clients: host:port or unix:/path.")
-@click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
-@click.option("--state", type=click.Path(path_type=Path), required=True, help="Folder of the persisted tables.")
+@click.option("--control", type=click.Path(path_type=Path), required=True, help="Control socket of the router.")
+@click.option(
+    "--state", type=click.Path(path_type=Path), required=True, help="Folder in which the router keeps tables and keys."
+)
 @click.option("--drain", default=600.0, show_default=True, help="Seconds open streams may take after SIGTERM.")
 @click.option("--require-keys", is_flag=True, help="Refuse requests without a client key, also before one was made.")
 @click.option(
     "--record", type=click.Path(dir_okay=False, path_type=Path), help="Recording policy; without one nothing is kept."
 )
-@click.option("--access-log", default="", metavar="FILE", help="A JSON line for every request; - is standard output.")
+@click.option(
+    "--access-log", default="", metavar="FILE", help="Write a JSON line for every request here; - is standard output."
+)
 @click.option(
     "--trace-sample",
     type=click.FloatRange(0, 1),
@@ -58,19 +62,27 @@ command.add_command(window)
 @click.option("--tls-key", type=_FILE, help="Private key of the certificate (PEM).")
 @click.option("--trusted-proxies", metavar="CIDR,…", help="Addresses whose X-Forwarded-For says who the client is.")
 @click.option(
-    "--max-connections", type=click.IntRange(min=1), help="Clients, open and idle ones alike.  [default: 16384]"
+    "--max-connections",
+    type=click.IntRange(min=1),
+    help="Connections of clients at once, idle ones included.  [default: 16384]",
 )
 @click.option(
-    "--max-body", type=click.IntRange(min=1), help="Bytes of a request; a larger one gets 413.  [default: 16777216]"
+    "--max-body",
+    type=click.IntRange(min=1),
+    help="Bytes a request may have; a larger one gets 413.  [default: 16777216]",
 )
 @click.option(
     "--idle",
     type=click.FloatRange(min=0, min_open=True),
     help="Seconds a connection may be open between two requests.  [default: 75]",
 )
-@click.option("--status", help="Address where /livez, /readyz and /metrics answer, besides the control socket.")
+@click.option("--status", help="Address where /livez, /readyz and /metrics answer; default: only the control socket.")
 @click.option(
-    "--workers", type=click.IntRange(min=0, max=256), default=0, help="Processes that serve; 0 is just this one."
+    "--workers",
+    type=click.IntRange(min=0, max=256),
+    default=0,
+    show_default=True,
+    help="Processes that serve; 0 is just this one.",
 )
 @click.option("--check", is_flag=True, help="Read options and files, say what is wrong with them, and serve nothing.")
 @router_errors
@@ -164,8 +176,8 @@ def _policy(path: Path | None) -> "RecordingPolicy | None":
 
 
 @command.command("ready")
-@click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
-@click.option("--live", is_flag=True, help="Only whether the router answers.")
+@click.option("--control", type=click.Path(path_type=Path), required=True, help="Control socket of the router.")
+@click.option("--live", is_flag=True, help="Ask only whether the router answers.")
 @router_errors
 def ready(control: Path, live: bool) -> None:
     """Exit with 0 when every service has an active revision that takes connections, else say why not.
@@ -189,7 +201,7 @@ async def _why_not(control: Path, live: bool) -> tuple[str, ...]:
 
 @command.command("table")
 @click.argument("service", required=False)
-@click.option("--control", type=click.Path(path_type=Path), required=True, help="Unix socket of the control protocol.")
+@click.option("--control", type=click.Path(path_type=Path), required=True, help="Control socket of the router.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 @router_errors
 def table(service: str | None, control: Path, as_json: bool) -> None:

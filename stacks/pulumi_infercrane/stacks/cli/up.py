@@ -10,13 +10,13 @@ import click
 
 from pulumi_infercrane.stacks import release
 from pulumi_infercrane.stacks.cli._common import Chosen, choose, print_json, progress, stack_options
-from pulumi_infercrane.stacks.cli._keys import key_option, open_key
+from pulumi_infercrane.stacks.cli._keys import open_key, sign_with_option
 from pulumi_infercrane.stacks.errors import VERDICT_EXIT_CODES
 
 
 @click.command("up")
 @stack_options
-@key_option("--sign-with", required=False)
+@sign_with_option("traffic windows")
 def command(
     stack: str | None, directory: Path, as_json: bool, key_file: Path | None, passphrase_from: str | None
 ) -> None:

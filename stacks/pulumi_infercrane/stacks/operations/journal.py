@@ -17,7 +17,6 @@ from pulumi_infercrane.guard.canonical import canonical_bytes, digest
 from pulumi_infercrane.stacks.errors import OperationConflict, StackBusy, StackError
 
 SCHEMA_VERSION = 1
-TERMINAL = ("succeeded", "failed", "cancelled", "refused")
 EDGES: Mapping[str, tuple[str, ...]] = {
     "intended": ("planning", "cancelled"),
     "planning": ("planned", "failed", "cancelled"),
