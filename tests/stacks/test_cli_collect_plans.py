@@ -55,6 +55,12 @@ def test_every_option_is_known_to_a_plan() -> None:
     assert {parameter.name for parameter in command.params} - own <= known
 
 
+def test_what_a_kind_lacks_is_named_by_its_option() -> None:
+    for kind, option in (("reliability", "--duration"), ("quality", "--tasks"), ("cost", "--prices")):
+        with pytest.raises(CollectError, match=f"^--kind {kind} needs {option}$"):
+            module._plan(kind, {})
+
+
 def test_a_plan_that_makes_no_sense_names_its_kind() -> None:
     with pytest.raises(CollectError, match="benchmark: max_cost needs a price file"):
         plan("benchmark", "--max-cost", "1")

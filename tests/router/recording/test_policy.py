@@ -36,7 +36,8 @@ def test_json_is_yaml(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", "a mapping was expected"),
-        ("a: [", "not YAML"),
+        ("a: [", ":1: not valid YAML: "),
+        ("a: \x07", "record.yaml: not valid YAML: something in it is not UTF-8 text"),
         (SMALLEST.replace("sample", "smaple"), "unknown key 'smaple', did you mean 'sample'?"),
         (SMALLEST.replace("sample: 0.05\n", ""), "'sample' is missing"),
         (SMALLEST.replace("0.05", "2"), "sample: a number from 0 to 1 was expected, not 2"),
@@ -49,14 +50,15 @@ def test_json_is_yaml(tmp_path: Path) -> None:
         (SMALLEST + "max_age: forever\n", "max_age: 'forever' is not a duration"),
         (SMALLEST + "max_age: 0d\n", "max_age"),
         (SMALLEST + "# " + "x" * 70_000, "may have 65536 bytes"),
-        ("!!python/object/apply:os.getcwd []", "not YAML"),
+        ("!!python/object/apply:os.getcwd []", ":1: not valid YAML: "),
     ],
 )
 def test_errors_name_the_key_and_the_way_out(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(RecordingRefused) as refused:
         read(tmp_path, text)
     assert message in str(refused.value)
-    assert str(refused.value).startswith(f"{tmp_path / 'record.yaml'}: ")
+    assert str(refused.value).startswith(f"{tmp_path / 'record.yaml'}:")
+    assert "\n" not in str(refused.value)
 
 
 def test_a_policy_that_is_not_there(tmp_path: Path) -> None:

@@ -17,16 +17,18 @@ from pulumi_infercrane.router.clients.keys import (
     Secret,
 )
 from pulumi_infercrane.router.errors import KeysInvalid, TableInvalid
-from pulumi_infercrane.router.tables.reading import Reader, persisted
+from pulumi_infercrane.router.tables.reading import Reader, Shape, persisted
 from pulumi_infercrane.router.tables.schema import MAX_COUNT, MOMENT, SERVICE
 from pulumi_infercrane.router.tables.table import digest_of
 
 T = TypeVar("T")
 
 NAME = SERVICE
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_SERVICES = re.compile(rf"{re.escape(ANY_SERVICE)}|{SERVICE.pattern}")
-_PRIORITY = re.compile("|".join(PRIORITIES))
+_SHA256 = Shape(r"[0-9a-f]{64}", "64 hex digits in lower case")
+_SERVICES = Shape(
+    rf"{re.escape(ANY_SERVICE)}|{SERVICE.expression}", f"{ANY_SERVICE} for every service, or {SERVICE.words}"
+)
+_PRIORITY = Shape("|".join(PRIORITIES), f"one of {', '.join(PRIORITIES)}")
 _GRANT = ("name", "services")
 _GRANT_OPTIONAL = ("priorities", "pin", "limits", "expires_at")
 _YEAR_S = 366 * 86_400

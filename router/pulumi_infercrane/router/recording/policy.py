@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.reader import ReaderError
 
 from pulumi_infercrane.router.errors import RecordingRefused
 from pulumi_infercrane.router.recording.redactors import redactors
@@ -60,9 +61,23 @@ def _document(path: Path) -> object:
         document: object = yaml.safe_load(data)
     except OSError as error:
         raise RecordingRefused(f"{path}: the recording policy cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
-        raise RecordingRefused(f"{path}: not YAML: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise RecordingRefused(f"{path}{_line(error)}: not valid YAML: {_problem(error)}") from error
     return document
+
+
+def _line(error: Exception) -> str:
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    return f":{mark.line + 1}" if mark else ""
+
+
+def _problem(error: Exception) -> str:
+    """What the parser found, on one line."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        return str(error.problem)
+    if isinstance(error, UnicodeDecodeError | ReaderError):
+        return "something in it is not UTF-8 text"
+    return "nested too deep" if isinstance(error, RecursionError) else str(error)
 
 
 def _policy(document: object, beside: Path) -> RecordingPolicy:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pulumi_infercrane.router.errors import StateDamaged, TableInvalid
@@ -25,6 +26,17 @@ def persisted(document: object, schema: str) -> dict[str, Any]:
     if document.get("digest") != digest_of({key: value for key, value in document.items() if key != "digest"}):
         raise StateDamaged("the content does not match its digest: the file was cut or edited")
     return document
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a text may be: an expression for us, words for people."""
+
+    expression: str
+    words: str
+
+    def fits(self, text: str) -> bool:
+        return re.fullmatch(self.expression, text) is not None
 
 
 class Reader:
@@ -75,23 +87,21 @@ class Reader:
             return ()
         return tuple(read(item, f"{where}[{index}]") for index, item in enumerate(value))
 
-    def texts(self, value: object, where: str, shape: re.Pattern[str], at_least: int = 0) -> tuple[str, ...]:
+    def texts(self, value: object, where: str, shape: Shape, at_least: int = 0) -> tuple[str, ...]:
         texts = self.items(value, where, lambda item, at: self.one_text(item, at, shape), at_least)
         self.distinct(texts, where)
         return texts
 
-    def text(
-        self, entry: Mapping[str, Any], where: str, name: str, shape: re.Pattern[str], *, empty: bool = False
-    ) -> str:
+    def text(self, entry: Mapping[str, Any], where: str, name: str, shape: Shape, *, empty: bool = False) -> str:
         value = entry.get(name, "")
         if name not in entry or (empty and value == ""):
             return ""
         return self.one_text(value, at(where, name), shape)
 
-    def one_text(self, value: object, where: str, shape: re.Pattern[str]) -> str:
-        if isinstance(value, str) and shape.fullmatch(value):
+    def one_text(self, value: object, where: str, shape: Shape) -> str:
+        if isinstance(value, str) and shape.fits(value):
             return value
-        self.find(where, f"{str(value)[:80]!r} does not match {shape.pattern}")
+        self.find(where, f"{str(value)[:80]!r} is not {shape.words}")
         return ""
 
     def distinct(self, values: Sequence[str], where: str) -> None:

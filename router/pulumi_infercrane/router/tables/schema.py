@@ -1,6 +1,5 @@
 """Documents of the route table: JSON values in, immutable tables out, every broken rule named."""
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
@@ -10,7 +9,7 @@ from pulumi_infercrane.router.balance import known_policies
 from pulumi_infercrane.router.errors import TableInvalid
 from pulumi_infercrane.router.protocol.paths import PROTOCOLS
 from pulumi_infercrane.router.tables.calls import Flip, Weights
-from pulumi_infercrane.router.tables.reading import MAX_ITEMS, Reader, at, persisted
+from pulumi_infercrane.router.tables.reading import MAX_ITEMS, Reader, Shape, at, persisted
 from pulumi_infercrane.router.tables.table import (
     DRAINING,
     ROUND_ROBIN,
@@ -27,14 +26,22 @@ from pulumi_infercrane.router.tables.table import (
     Upstream,
 )
 
-SERVICE = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
-DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
-NAME = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,198}[\x21-\x7e])?")
-KEY_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
-MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-GENERATION = re.compile(r"[1-9][0-9]{0,15}")
-HEADER = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+SERVICE = Shape(
+    r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?",
+    "a name of up to 63 lower-case letters, digits, '-' and '_', with a letter or digit at both ends",
+)
+DIGEST = Shape(r"sha256:[0-9a-f]{64}", "sha256: and 64 hex digits in lower case")
+TOKEN = Shape(
+    r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}", "up to 128 letters, digits, '.', '_', '/' and '-', a letter or digit first"
+)
+NAME = Shape(
+    r"[\x21-\x7e]([\x20-\x7e]{0,198}[\x21-\x7e])?",
+    "a text of up to 200 printable ASCII characters, no blank at its ends",
+)
+KEY_REFERENCE = Shape(r"env:[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable that holds the key: env:NAME")
+MOMENT = Shape(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "a UTC time like 2026-11-30T05:00:00Z")
+GENERATION = Shape(r"[1-9][0-9]{0,15}", "a whole number from 1, as text")
+HEADER = Shape(r"[a-z0-9][a-z0-9-]{0,63}", "a header's name in lower case, of up to 64 letters, digits and '-'")
 
 SETTINGS = ("pins", "pinning", "session_header", "fallback", "mirror", "timers", "limits")
 """What a table may say beside its revisions."""
@@ -147,8 +154,8 @@ def read_service_name(name: str) -> str:
     Raises:
         TableInvalid: naming the rule.
     """
-    if not SERVICE.fullmatch(name):
-        raise TableInvalid([f"service {name!r}: up to 63 of a-z 0-9 _ -, beginning and ending with a-z 0-9"])
+    if not SERVICE.fits(name):
+        raise TableInvalid([f"service: {name!r} is not {SERVICE.words}"])
     return name
 
 
@@ -241,8 +248,8 @@ class _TableReader(Reader):
             self.find("revisions", "must be an object from digest to revision")
             return {}
         for digest in value:
-            if not DIGEST.fullmatch(digest):
-                self.find("revisions", f"{digest!r} is not sha256:<64 hex digits>")
+            if not DIGEST.fits(digest):
+                self.find("revisions", f"{digest!r} is not {DIGEST.words}")
         revisions = {digest: self.revision(entry, f"revisions.{digest}") for digest, entry in value.items()}
         self.distinct([revision.label for revision in revisions.values()], "revisions: labels")
         return revisions

@@ -52,7 +52,7 @@ _DRILLS = "Drills on the candidate, after its soak (reliability)"
 @_option(
     _LOAD, "--max-tokens", type=_COUNT, help="Longest answer, in tokens (not quality); default: 48, in a replay 512."
 )
-@_option(_LOAD, "--concurrency", type=_COUNT, help="Requests under way at once, per side; default: 4.")
+@_option(_LOAD, "--concurrency", type=_COUNT, help="Requests under way at once; default: 4.")
 @_option(_REPLAY, "--similarity", help="Measure of how alike two answers are (replay); default: token_ratio.")
 @_option(_REPLAY, "--greedy", is_flag=True, default=None, help="Ask at temperature 0, whatever was recorded (replay).")
 @_option(_REPLAY, "--slo-ttft", "slo_ttft_s", type=_AMOUNT, help="Seconds to the first token of a good request (cost).")
