@@ -24,6 +24,7 @@ def test_blocks_become_plain_values():
         ("", "not_json: the file is empty"),
         ("# nothing", "not_json: the file is empty"),
         ("a: [1", "not_json: line 1: "),
+        ("a: 1\nb: \x07", r"not_json: line 2: the character '\x07'"),
         ("a: b: c", "not_json: line 1: mapping values are not allowed here"),
         ("a: 1\na: 2", "duplicate_key: line 2: key 'a' is written twice"),
         ("a: .NaN", "non_finite: line 1: .NaN is not a number"),

@@ -24,7 +24,8 @@ def test_a_key_given_twice_is_refused_with_both_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("a: [", r"f\.yaml:1: not valid YAML"), ("- a", "not a mapping"), ("3", "not a")]
+    ("text", "message"),
+    [("a: [", r"f\.yaml:1: not valid YAML"), ("- a", "not a mapping"), ("3", "not a"), ("[" * 1500, "nested too deep")],
 )
 def test_what_is_not_a_mapping_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import yaml
+from yaml.reader import ReaderError
 
 from pulumi_infercrane.guard.reasons import Inadmissible
 from pulumi_infercrane.guard.strict_json import MAX_DEPTH, parse
@@ -46,6 +47,9 @@ def parse_yaml(data: bytes) -> Any:
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise Inadmissible("not_json", f"{line}{error.problem}") from error
+    except ReaderError as error:
+        place = f"line {data.decode().count(chr(10), 0, error.position) + 1}"
+        raise Inadmissible("not_json", f"{place}: the character {chr(error.character)!a}") from error
     except (yaml.YAMLError, ValueError) as error:
         raise Inadmissible("not_json", f"not YAML: {error}") from error
     return value

@@ -58,8 +58,8 @@ def test_a_task_becomes_answers_by_id(folder):
         ({"out_tokens": 4.5}, "bad_value: line 2: out_tokens is not a count"),
         ({"in_tokens": -1}, "bad_value: line 2: in_tokens is not a count"),
         ({"id": "0001"}, "counters_disagree: line 3: id '0001' occurs twice"),
-        ({"id": 1}, "bad_value: line 2: id is missing or not a str"),
-        ({"outcome": None}, "bad_value: line 2: outcome is missing or not a str"),
+        ({"id": 1}, "bad_value: line 2: id is missing or not a text"),
+        ({"outcome": None}, "bad_value: line 2: outcome is missing or not a text"),
         ({"token_source": "events"}, "inconsistent: token counts come from more than one source"),
     ],
 )
@@ -185,20 +185,20 @@ def test_a_priced_window_becomes_money_and_what_it_produced(folder):
 @pytest.mark.parametrize(
     ("kind", "line", "expected"),
     [
-        ("replay", {"outcome": None}, "bad_value: line 2: outcome is missing or not a str"),
+        ("replay", {"outcome": None}, "bad_value: line 2: outcome is missing or not a text"),
         ("replay", {"out_tokens": 1.5}, "bad_value: line 2: out_tokens is not a count"),
         ("replay", {"e2e_s": 0}, "bad_value: line 2: e2e_s 0 is not between 0 and 600 s"),
         ("replay", {"ttft_s": 601}, "bad_value: line 2: ttft_s 601 is not between 0 and 600 s"),
-        ("replay", {"structured": "yes"}, "bad_value: line 2: structured is missing or not a bool"),
+        ("replay", {"structured": "yes"}, "bad_value: line 2: structured is missing or not true or false"),
         ("replay", {"tool_calls": "get"}, "bad_value: line 2: tool_calls is not of the form sha256:"),
         ("replay", {"text_sha256": "abc"}, "bad_value: line 2: text_sha256 is not of the form"),
         ("replay", {"similarity": 1.1}, "bad_value: line 2: similarity 1.1 is not between 0 and 1"),
         ("replay", {"id": "0001"}, "counters_disagree: line 3: id '0001' occurs twice"),
-        ("reliability", {"outcome": 1}, "bad_value: line 2: outcome is missing or not a str"),
+        ("reliability", {"outcome": 1}, "bad_value: line 2: outcome is missing or not a text"),
         ("reliability", {"start_s": None}, "bad_value: line 2: start_s is not a number"),
         ("reliability", {"start_s": 2000}, "inconsistent: line 2: start_s does not lie within the 1920 s of the soak"),
-        ("cost", {"outcome": None}, "bad_value: line 2: outcome is missing or not a str"),
-        ("cost", {"good": 1}, "bad_value: line 2: good is missing or not a bool"),
+        ("cost", {"outcome": None}, "bad_value: line 2: outcome is missing or not a text"),
+        ("cost", {"good": 1}, "bad_value: line 2: good is missing or not true or false"),
         ("cost", {"out_tokens": -1}, "bad_value: line 2: out_tokens is not a count"),
     ],
 )
@@ -211,8 +211,8 @@ def test_a_wrong_line_of_another_kind_is_named(folder, kind, line, expected):
     ("kind", "header", "expected"),
     [
         ("replay", {"workload_digest": "chat"}, "bad_value: line 1: workload_digest is not of the form sha256:"),
-        ("replay", {"greedy": None}, "bad_value: line 1: greedy is missing or not a bool"),
-        ("replay", {"similarity": 1}, "bad_value: line 1: similarity is missing or not a str"),
+        ("replay", {"greedy": None}, "bad_value: line 1: greedy is missing or not true or false"),
+        ("replay", {"similarity": 1}, "bad_value: line 1: similarity is missing or not a text"),
         ("reliability", {"duration_s": 3600}, "inconsistent: line 1: duration_s 3600 does not fit between"),
         ("reliability", {"duration_s": 0}, "inconsistent: line 1: duration_s 0 does not fit between"),
         ("reliability", {"crashes": 0.5}, "bad_value: line 1: crashes is not a count"),
@@ -233,7 +233,7 @@ def test_a_wrong_line_of_another_kind_is_named(folder, kind, line, expected):
         ("cost", {"price_date": "2026-11"}, "bad_value: line 1: price_date: '2026-11' is not a date"),
         ("cost", {"price_date": "2026-12-01"}, "inconsistent: line 1: prices of 2026-12-01 for a window"),
         ("cost", {"gpu_count": None}, "bad_value: line 1: gpu_count is missing"),
-        ("cost", {"price_source": 5}, "bad_value: line 1: price_source is missing or not a str"),
+        ("cost", {"price_source": 5}, "bad_value: line 1: price_source is missing or not a text"),
     ],
 )
 def test_a_wrong_header_of_another_kind_is_named(folder, kind, header, expected):

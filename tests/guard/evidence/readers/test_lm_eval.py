@@ -197,7 +197,7 @@ def test_a_metric_that_should_fall_is_turned_round(gen):
         (lambda lines: lines[0].update(exact_match="1"), "bad_value: doc_id 0: score '1' is not a number from 0 to 1"),
         (lambda lines: lines[0].update(exact_match=7), "bad_value: doc_id 0: score 7 is not a number from 0 to 1"),
         (lambda lines: lines[0].pop("exact_match"), "bad_value: doc_id 0: there is no exact_match"),
-        (lambda lines: lines[3].pop("doc_hash"), "bad_value: line 4: doc_hash is missing or not a str"),
+        (lambda lines: lines[3].pop("doc_hash"), "bad_value: line 4: doc_hash is missing or not a text"),
         (
             lambda lines: [line.update(filter="other") for line in lines],
             "no_scores: the samples file has no line with filter 'strict'",

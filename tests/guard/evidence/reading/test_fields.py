@@ -12,7 +12,7 @@ def test_a_value_of_its_type():
 
 @pytest.mark.parametrize("value", [None, 1, True, []])
 def test_another_type_is_refused(value):
-    with pytest.raises(Inadmissible, match="bad_value: here: name is missing or not a str"):
+    with pytest.raises(Inadmissible, match="bad_value: here: name is missing or not a text"):
         field({"name": value}, "name", str, "here")
 
 

@@ -42,6 +42,7 @@ from pulumi_infercrane.components.supervision.readiness import NotReady, Probe
 from pulumi_infercrane.components.supervision.starting import ensure, log_text
 from pulumi_infercrane.components.supervision.stopping import remove, stop
 from pulumi_infercrane.components.supervision.supervisor import LOG
+from pulumi_infercrane.guard.files import why
 
 INPUTS_FILE = "inputs.json"
 FIRST_POLL_S = 0.05
@@ -267,7 +268,8 @@ def _recorded_inputs(folder: Path) -> dict[str, Any]:
     try:
         recorded: dict[str, Any] = json.loads((folder / INPUTS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        text = f"{folder / INPUTS_FILE} is not readable, so the process cannot be imported: {error}"
+        reason = why(error) if isinstance(error, OSError) else f"not JSON: {error}"
+        text = f"{folder / INPUTS_FILE} is not readable, so the process cannot be imported: {reason}"
         raise Failure(grpc.StatusCode.FAILED_PRECONDITION, text) from error
     return recorded
 

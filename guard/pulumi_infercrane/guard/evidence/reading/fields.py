@@ -12,6 +12,8 @@ from pulumi_infercrane.guard.reasons import Inadmissible
 MAX_EXACT = 2**53
 """Integers beyond this are not exact in every parser."""
 
+_KINDS: Mapping[type, str] = {str: "a text", bool: "true or false", list: "a list", dict: "an object"}
+
 T = TypeVar("T")
 
 
@@ -28,7 +30,7 @@ def field(mapping: Mapping[str, Any], name: str, kind: type[T], where: str) -> T
     """
     value = mapping.get(name)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise bad(where, f"{name} is missing or not a {kind.__name__}")
+        raise bad(where, f"{name} is missing or not {_KINDS[kind]}")
     if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
         raise bad(where, f"{name} has half a surrogate pair: it is no text")
     return value

@@ -111,7 +111,7 @@ def _numbered(lines: Iterator[dict[str, Any]], planned: int) -> Iterator[Line]:
     for line_number, line in enumerate(lines, start=2):
         identifier = line.get("id")
         if not isinstance(identifier, str):
-            raise Inadmissible("bad_value", f"line {line_number}: id is missing or not a str")
+            raise Inadmissible("bad_value", f"line {line_number}: id is missing or not a text")
         if identifier in seen:
             raise Inadmissible("counters_disagree", f"line {line_number}: id {identifier!r} occurs twice")
         seen.add(identifier)

@@ -63,7 +63,7 @@ class _Lines(Rows):
 def _append(rows: _Lines, line: dict[str, Any], line_number: int) -> None:
     outcome = line.get("outcome")
     if not isinstance(outcome, str):
-        raise Inadmissible("bad_value", f"line {line_number}: outcome is missing or not a str")
+        raise Inadmissible("bad_value", f"line {line_number}: outcome is missing or not a text")
     if "token_source" in line:
         rows.token_sources.add(field(line, "token_source", str, f"line {line_number}"))
     if outcome != "complete":
