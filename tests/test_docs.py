@@ -154,7 +154,7 @@ def test_the_way_from_step_to_step_works_as_shown(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     windows = [traffic.pair(), traffic.pair(weight=25, begin=10, end=20), traffic.alone(begin=20, end=50)]
     for index, window in enumerate(windows):
-        (tmp_path / "windows" / f"{index}.window.json").write_text(json.dumps(window))
+        (tmp_path / "windows" / f"{index}.window.json").write_text(json.dumps(window | {"stack": "default"}))
     (tmp_path / "policy.yaml").write_text(blocks(page, "yaml")[0])
     Ledger(tmp_path / "ledger.jsonl").append(traffic.opened(stack="default"))
     printed = run_shown(blocks(page, "sh")[2], tmp_path)

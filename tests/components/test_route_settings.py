@@ -64,6 +64,11 @@ def test_what_the_table_would_refuse_is_refused_before(args: RouteArgs, finding:
     assert str(refused.value).startswith(finding)
 
 
+def test_which_stack_a_route_is_of_is_no_setting() -> None:
+    with pytest.raises(InvalidRoute, match=r"route\.stack: is no setting"):
+        read_route({"stack": "shop/prod"}, DIGESTS)
+
+
 @pytest.mark.parametrize(
     "document",
     [{"pins": [["r1"]]}, {"mirror": "r2"}, {"mirror": {"revision": 2, "percent": 5}}, {"fallback": None}, {"x": 1}],

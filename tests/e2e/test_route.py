@@ -39,7 +39,7 @@ def table(lab: Lab) -> dict[str, Any]:
 
 def told_by_hand(lab: Lab, **settings: Any) -> None:
     """Somebody puts the table with other settings at the control socket."""
-    names = ("aliases", "protocols", "revisions", "pins", "timers", "limits", "mirror", "session_header")
+    names = ("aliases", "protocols", "revisions", "pins", "timers", "limits", "mirror", "session_header", "stack")
     body = {name: value for name, value in table(lab).items() if name in names} | settings
     generation = {"If-Match": f'"{table(lab)["generation"]}"'}
     answer = lab.control("PUT", f"/v1/services/{SERVICE}", body, **generation)

@@ -56,6 +56,8 @@ def read_route(document: Mapping[str, Any], digests: Mapping[str, str]) -> Route
     Raises:
         InvalidRoute: with every finding.
     """
+    if "stack" in document:
+        raise InvalidRoute(["stack: is no setting: a route is of the stack that declares it"])
     _checked(document, digests)
     return RouteArgs(**{name: _KINDS[name](**value) if name in _KINDS else value for name, value in document.items()})
 

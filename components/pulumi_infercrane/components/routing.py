@@ -22,6 +22,11 @@ STOP_GRACE_S = 60.0
 """How long a router that is stopped may finish its streams. Not a setting: changing it would restart the router."""
 
 
+def this_stack() -> str:
+    """`<project>/<stack>` of the program that runs: what decisions and traffic windows name it by."""
+    return f"{pulumi.get_project()}/{pulumi.get_stack()}"
+
+
 class Route(pulumi.CustomResource):
     """What a router is told about a service: its revisions, and where they answer. Never which one is active."""
 
@@ -96,7 +101,7 @@ class Routing(pulumi.ComponentResource):
             aliases=[service],
             revisions=[_entry(spec, url, service) for spec, url in revisions],
             drain_s=args.drain_s,
-            settings=settings,
+            settings={**settings, "stack": this_stack()},
             opts=merged(None, parent=self, depends_on=[router]),
         )
         self.url = pulumi.Output.from_input(f"{router_url(args)}/v1")

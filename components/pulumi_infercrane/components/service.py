@@ -15,7 +15,7 @@ from pulumi_infercrane.components.release import Release, ReleaseArgs
 from pulumi_infercrane.components.revision import RevisionSpec
 from pulumi_infercrane.components.route_settings import RouteArgs, table_settings
 from pulumi_infercrane.components.router_process import RouterArgs, refuse_unusable
-from pulumi_infercrane.components.routing import Routing
+from pulumi_infercrane.components.routing import Routing, this_stack
 from pulumi_infercrane.components.runtime import Runtime
 from pulumi_infercrane.guard import reference_folder
 from pulumi_infercrane.guard.files import why
@@ -158,7 +158,7 @@ def _release_args(name: str, args: InferenceServiceArgs, place: Place) -> Releas
     references = reference_folder(folder) if judged and folder.is_dir() else ()
     return ReleaseArgs(
         service=name,
-        stack=f"{pulumi.get_project()}/{pulumi.get_stack()}",
+        stack=this_stack(),
         candidate=digests[args.candidate] if args.candidate else "",
         revisions=[spec.digest for spec in args.revisions],
         control=str(place.control),

@@ -124,6 +124,12 @@ def stack_name(stack: str) -> str:
     return stack.rsplit("/", 1)[-1]
 
 
+def same_stack(one: str, other: str) -> bool:
+    """Whether two names are of one stack, as far as both are written out: `prod` may be `shop/prod`."""
+    parts = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
+    return all(mine == theirs for mine, theirs in parts)
+
+
 def load_policy(text: str | bytes, source: str = "policy.yaml") -> Policy:
     """Read a policy. `source` is the name errors carry.
 

@@ -19,6 +19,7 @@ EVERYTHING: dict[str, Any] = {
     "balance": "least_inflight",
     "health": {"eject_after": 3},
     "timers": {"gap_s": 7},
+    "stack": "lab/dev",
 }
 
 

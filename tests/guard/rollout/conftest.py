@@ -67,6 +67,7 @@ def window(*bindings: Mapping[str, Any], begin: float = 0, end: float = 10, **ch
         "schema": "infercrane.window/v1",
         "tool_version": "0.1",
         "service": "chat",
+        "stack": "lab/prod",
         "generation": {"opened": 7, "closed": 7},
         "started_at": minutes(begin),
         "ended_at": minutes(end),

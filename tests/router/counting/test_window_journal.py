@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -35,6 +36,19 @@ def test_every_request_of_every_process_keeps_its_own_figures(journal: Journal) 
     by_revision = {one["revision"]: one for one in read(journal.path).document()["bindings"]}
     assert by_revision[R1]["e2e_s"] == [0.1, 0.2, 0.3]
     assert (by_revision[R2]["e2e_s"], by_revision[R2]["failed_by_class"]) == ([0.4], {"http_error": 2})
+
+
+def test_a_window_names_the_stack_of_its_route(tmp_path: Path) -> None:
+    of_stack = Journal.begin(tmp_path / "open.jsonl", replace(SUBJECT, stack="shop/prod"), START)
+    assert read(of_stack.path).document()["stack"] == "shop/prod"
+
+
+def test_a_journal_that_was_begun_before_there_were_stacks_is_gone_on_with(journal: Journal) -> None:
+    journal.path.write_bytes(journal.path.read_bytes().replace(b',"stack":""', b""))
+    assert b"stack" not in journal.path.read_bytes()
+    again = Journal.reopen(journal.path)
+    again.end(after(10))
+    assert "stack" not in read(journal.path).document()
 
 
 def test_a_line_that_was_not_written_to_its_end_is_not_there(journal: Journal) -> None:

@@ -94,6 +94,13 @@ async def test_without_a_canary_nothing_is_counted_until_somebody_asks(router: R
     assert (window.bindings[R1].weight, window.bindings[R1].completed) == (100, 2)
 
 
+async def test_a_window_names_the_stack_that_declared_its_route(router: Running, upstream: Upstream) -> None:
+    await router.put({R1: revision("r1", upstream.url)}, stack="shop/prod")
+    await close(router)
+    await ask(router)
+    assert [window.stack for window in await close(router)] == ["shop/prod"]
+
+
 async def test_a_change_of_the_route_ends_a_window_and_loses_no_time(shared: Running) -> None:
     await ask_as(shared, to(R2, shared)[0])
     await shared.weigh({R1: 25, R2: 75})

@@ -95,6 +95,8 @@ def with_routing(**more: Any) -> dict[str, Any]:
         (with_routing(health={"probes": 1}), "health.probes: unknown field; known are"),
         (with_routing(answer_as_alias="yes"), "answer_as_alias: must be true or false"),
         (changed(pinning="yes"), "pinning: must be true or false"),
+        (changed(stack="shop/"), "stack: 'shop/' is not "),
+        (changed(stack="a/b/c/d"), "stack: 'a/b/c/d' is not "),
         (changed(session_header="X-Session"), "session_header: 'X-Session' is not "),
         (changed(fallback="sha256:" + "9" * 64), "fallback: sha256:9"),
         (changed(mirror={"revision": R2}), "mirror: field 'percent' is missing"),
@@ -169,6 +171,7 @@ def test_everything_about_routing_is_read_and_written_unchanged() -> None:
     entry = revision("r1", "http://a:1", "http://a:2", balance="least_inflight", health=health, answer_as_alias=True)
     entry["upstreams"][1]["state"] = "draining"
     more = {"pinning": True, "session_header": "x-session", "fallback": R2, "mirror": {"revision": R2, "percent": 10}}
+    more["stack"] = "shop/prod"
     declared = read_declared(changed(revisions={R1: entry, R2: revision("r2", "http://b")}, **more))
     assert declared.revisions[R1].health == Health(eject_after=3, probe_s=10, slow_start_s=30)
     assert [one.answer_as_alias for one in declared.revisions.values()] == [True, False]

@@ -27,6 +27,7 @@ _UNSAID: Mapping[str, Any] = {
     "session_header": "",
     "fallback": "",
     "balance": ROUND_ROBIN,
+    "stack": "",
 }
 """What a table means that says nothing of a setting; those not listed it then does not have."""
 

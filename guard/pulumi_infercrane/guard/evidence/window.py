@@ -35,6 +35,8 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_BINDINGS = 100
 MAX_REQUESTS = 10_000_000
 """Of one revision: more than a file of `MAX_BYTES` holds values of, and no more than memory does."""
+MAX_STACK = 302
+"""Characters of the name of a stack, written out in full."""
 LOST = ("worker", "router")
 """Processes whose counts may be missing."""
 LONGEST_S = 86400.0
@@ -56,6 +58,7 @@ _WINDOW_KEYS = {
     "schema",
     "tool_version",
     "service",
+    "stack",
     "decision_id",
     "generation",
     "started_at",
@@ -149,6 +152,8 @@ class Window:
     """By revision digest."""
     lost: str = ""
     """What counted too and was lost, one of `LOST`; empty when everything is here."""
+    stack: str = ""
+    """The stack whose route this was; empty where the route's table names none."""
 
     @property
     def seconds(self) -> float:
@@ -275,6 +280,7 @@ def _window(value: Any) -> Window:
         generations=(count(generation, "opened", "generation"), count(generation, "closed", "generation")),
         bindings=_bindings(field(value, "bindings", list, "")),
         lost=_lost(value),
+        stack=_stack(value),
     )
 
 
@@ -283,6 +289,13 @@ def _lost(value: Mapping[str, Any]) -> str:
     if "lost" in value and lost not in LOST:
         raise bad("lost", f"{lost!r} is none of {' and '.join(LOST)}")
     return lost
+
+
+def _stack(value: Mapping[str, Any]) -> str:
+    stack = field(value, "stack", str, "") if "stack" in value else ""
+    if "stack" in value and not 1 <= len(stack) <= MAX_STACK:
+        raise bad("stack", f"{len(stack)} characters, 1 to {MAX_STACK} are read")
+    return stack
 
 
 def _bindings(values: list[Any]) -> dict[str, Binding]:

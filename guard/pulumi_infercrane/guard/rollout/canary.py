@@ -16,6 +16,7 @@ from pulumi_infercrane.guard.judging.rule import Rule
 from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.rollout.losses import despite_losses
 from pulumi_infercrane.guard.rollout.plan import WHOLE, Canary, weights
+from pulumi_infercrane.guard.rollout.question import Question
 from pulumi_infercrane.guard.rollout.windows import (
     ATTAINMENT,
     ERROR_DIFFERENCE,
@@ -24,7 +25,6 @@ from pulumi_infercrane.guard.rollout.windows import (
     OBSERVED,
     RESTARTS,
     Look,
-    Question,
     Selection,
     judge_all,
     judge_observed,
@@ -117,7 +117,7 @@ def canary_step(
     earlier = [record for record in history if _is_about(record, about, step)]
     _check_open(earlier, weight)
     expected = weights(candidate, baseline, weight)
-    selection = select(_question(step, service, candidate, expected, windows, earlier, policy.trust), windows)
+    selection = select(_question(step, about, expected, windows, earlier, policy.trust), windows)
     look = look_at(selection, policy, earlier)
     judged = _judged(policy, selection, look, candidate, baseline)
     verdict = verdict_of(judged)
@@ -185,16 +185,16 @@ def _check_open(earlier: Sequence[Mapping[str, Any]], weight: int) -> None:
 
 def _question(
     step: _Step,
-    service: str,
-    candidate: str,
+    about: Mapping[str, str],
     expected: Mapping[str, int],
     windows: Sequence[LoadedWindow],
     earlier: Sequence[Mapping[str, Any]],
     trust: Trust | None,
 ) -> Question:
     return Question(
-        service=service,
-        candidate=candidate,
+        service=about["service"],
+        stack=about["stack"],
+        candidate=about["candidate"],
         weights=expected,
         started=step.started,
         as_of=step.as_of,

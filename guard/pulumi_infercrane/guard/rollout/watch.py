@@ -18,13 +18,13 @@ from pulumi_infercrane.guard.policy import Policy
 from pulumi_infercrane.guard.rollout.losses import despite_losses
 from pulumi_infercrane.guard.rollout.plan import WHOLE, PostPromotion
 from pulumi_infercrane.guard.rollout.progress import leaves_active
+from pulumi_infercrane.guard.rollout.question import Question, stack_problem, vouched_for
 from pulumi_infercrane.guard.rollout.windows import (
     ERROR_FRACTION,
     LATENCIES,
     OBSERVED,
     RESTARTS,
     Look,
-    Question,
     Selection,
     judge_all,
     judge_observed,
@@ -36,7 +36,6 @@ from pulumi_infercrane.guard.rollout.windows import (
     select,
     settled,
     used_before,
-    vouched_for,
     waivers_for,
 )
 from pulumi_infercrane.guard.times import format_duration, format_time, parse_time
@@ -115,7 +114,7 @@ def post_promotion(
     _check_open(earlier)
     _check_still_active(promoted, history)
     frozen_names = used_before([promoted] if "windows" in promoted else [])
-    frozen = _windows(windows, frozen_names, policy.trust)
+    frozen = _windows(windows, frozen_names, policy.trust, promoted["stack"])
     question = _question(watch, windows, earlier, policy.trust)
     selection = select(question, [one for one in windows if one.sha256 not in frozen_names])
     look = look_at(selection, policy, earlier)
@@ -183,9 +182,12 @@ def _check_still_active(promoted: Mapping[str, Any], history: Sequence[Mapping[s
             raise GuardError(f"the route moved on at {record['as_of']} (decision {record['decision_id'][:19]}…)")
 
 
-def _windows(windows: Sequence[LoadedWindow], names: frozenset[str], trust: Trust | None) -> dict[str, Window]:
+def _windows(
+    windows: Sequence[LoadedWindow], names: frozenset[str], trust: Trust | None, stack: str
+) -> dict[str, Window]:
     named = [one for one in windows if one.sha256 in names and vouched_for(trust, one)[1] is None]
-    return {one.sha256: one.window for one in named if one.window}
+    read = {one.sha256: one.window for one in named if one.window}
+    return {sha256: window for sha256, window in read.items() if stack_problem(trust, window, stack) is None}
 
 
 def _question(
@@ -193,6 +195,7 @@ def _question(
 ) -> Question:
     return Question(
         service=watch.promoted["service"],
+        stack=watch.promoted["stack"],
         candidate=watch.candidate,
         weights={watch.candidate: WHOLE},
         started=watch.started,

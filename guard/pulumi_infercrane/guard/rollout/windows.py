@@ -3,9 +3,10 @@
 What is missing never decides anything: it keeps a verdict from being `promote` and can not make it `reject`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -17,14 +18,17 @@ from pulumi_infercrane.guard.judging.rule import Finding, Member, Rule, Settings
 from pulumi_infercrane.guard.policy import Policy, Waiver
 from pulumi_infercrane.guard.reasons import GATES, Problem, gate_rank
 from pulumi_infercrane.guard.rollout.benchmark import benchmark_of
+from pulumi_infercrane.guard.rollout.question import (
+    CLOCK_TOLERANCE,
+    Question,
+    of_this_route,
+    vouched_for,
+    window_problem,
+)
 from pulumi_infercrane.guard.rules import find_kind
 from pulumi_infercrane.guard.times import format_time
-from pulumi_infercrane.guard.trust.dsse import WINDOW_TYPE
-from pulumi_infercrane.guard.trust.gate import Statement, vouchers
-from pulumi_infercrane.guard.trust.store import WINDOW, Trust
 from pulumi_infercrane.guard.verdict import Judged, confirmed, in_order_of_weight, waived
 
-CLOCK_TOLERANCE = timedelta(minutes=5)
 COMPLETE_SHARE = 0.95
 """Of the time judged that windows must cover: leaving out the bad ones must not help."""
 
@@ -34,26 +38,6 @@ LATENCIES = ("benchmark.ttft_p95", "benchmark.e2e_p95")
 ATTAINMENT = "benchmark.attainment"
 OBSERVED = Rule("window.observed", "window", hard=True, relative=False, bound=0.0, min_pass=1, min_compute=1)
 RESTARTS = Rule("window.restarts", "window", hard=True, relative=False, bound=0.0, min_pass=1, min_compute=1)
-
-
-@dataclass(frozen=True)
-class Question:
-    """Which windows are asked for, and how much of them."""
-
-    service: str
-    candidate: str
-    weights: Mapping[str, int]
-    """What the route must have carried, in percent by revision; a revision that is not named had 0."""
-    started: datetime
-    as_of: datetime
-    at_least: timedelta
-    """Traffic that must have been watched before anything is concluded from it."""
-    fresh: timedelta
-    """How old the newest window may be."""
-    withdrawn: frozenset[str] = frozenset()
-    """Windows an earlier decision used and which are not given any more."""
-    trust: Trust | None = None
-    """Who may vouch for a window; None asks for nothing."""
 
 
 @dataclass(frozen=True)
@@ -132,16 +116,8 @@ def select(question: Question, windows: Sequence[LoadedWindow]) -> Selection:
     return Selection(question, pieces, used, _earliest(problems), overlap)
 
 
-def vouched_for(trust: Trust | None, loaded: LoadedWindow) -> tuple[tuple[str, ...], Problem | None]:
-    """Ids of the keys whose signatures of a window that was read count, and why it may not be used."""
-    if loaded.window is None:
-        return (), loaded.problem
-    statement = Statement(WINDOW_TYPE, loaded.body, WINDOW, loaded.window.ended)
-    return vouchers(trust, loaded.attestation, statement)
-
-
 def _piece(question: Question, loaded: LoadedWindow) -> Piece:
-    problem = _problem(question, loaded)
+    problem = window_problem(question, loaded)
     if problem:
         return Piece(loaded, problem)
     signers, untrusted = vouched_for(question.trust, loaded)
@@ -158,34 +134,16 @@ def _earliest(problems: Sequence[Problem]) -> Problem | None:
     return min(problems, key=lambda problem: gate_rank(problem.code)) if problems else None
 
 
-def _problem(question: Question, loaded: LoadedWindow) -> Problem | None:
-    window = loaded.window
-    if window is None:
-        return loaded.problem
-    if window.service != question.service:
-        return Problem("binding_mismatch", f"of service {window.service!r}, not of {question.service!r}")
-    if window.generations[0] != window.generations[1]:
-        return Problem("subject_changed", "the route was changed while the window was open")
-    if window.started < question.started:
-        return Problem("stale", f"began before {format_time(question.started)}, with other weights")
-    if window.ended > question.as_of + CLOCK_TOLERANCE:
-        return Problem("clock", f"ended at {format_time(window.ended)}, which is after the time of this decision")
-    carried = {revision: binding.weight for revision, binding in window.bindings.items() if binding.weight}
-    if carried != question.weights:
-        return Problem("binding_mismatch", f"the route carried {_shares(carried)}, not {_shares(question.weights)}")
-    return None
-
-
-def _shares(weights: Mapping[str, int]) -> str:
-    return " and ".join(f"{weight} % {revision[:19]}…" for revision, weight in sorted(weights.items()))
-
-
 def _obstacles(question: Question, pieces: Sequence[Piece], used: Sequence[Window], overlap: bool) -> Iterator[Problem]:
     yield from (piece.obstacle for piece in pieces if piece.obstacle)
     if question.withdrawn:
         yield Problem("evidence_withdrawn", f"{len(question.withdrawn)} windows an earlier decision used are gone")
     if not used:
-        yield Problem("no_evidence", f"{len(pieces)} windows were given, none is of this route since it changed")
+        aside = Counter(piece.problem.code for piece in pieces if piece.problem)
+        listed = "".join(f"; {number} set aside as {code}" for code, number in sorted(aside.items()))
+        yield Problem(
+            "no_evidence", f"{len(pieces)} windows were given, none is of this route since it changed{listed}"
+        )
         return
     if overlap:
         yield Problem("conflict", "windows overlap: the same requests would count twice")
@@ -230,10 +188,10 @@ def _losses(question: Question, pieces: Sequence[Piece], used: Sequence[Window])
 
 
 def _about(question: Question, pieces: Sequence[Piece]) -> Iterator[Window]:
-    """Windows of this service since the route changed, also those that do not count."""
+    """Windows of this route since it changed, also those that do not count."""
     latest = question.as_of + CLOCK_TOLERANCE
     for window in (piece.loaded.window for piece in pieces):
-        if window and window.service == question.service and question.started < window.ended <= latest:
+        if window and of_this_route(question, window) and question.started < window.ended <= latest:
             yield window
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from pulumi_infercrane.guard.evidence.window import LONGEST_S, MAX_BINDINGS
+from pulumi_infercrane.guard.evidence.window import LONGEST_S, MAX_BINDINGS, MAX_STACK
 from pulumi_infercrane.guard.schemas._words import Closed, Count, Digest, UtcTime, document
 from pulumi_infercrane.guard.trust.attestation import Attestation
 
@@ -87,6 +87,8 @@ class WindowFile(Closed):
     started_at: UtcTime
     ended_at: UtcTime
     bindings: Annotated[list[WindowBinding], Field(min_length=1, max_length=MAX_BINDINGS)]
+    stack: Annotated[str, Field(min_length=1, max_length=MAX_STACK)] | None = None
+    """The stack whose route this was, `<project>/<stack>`; a decision about another one refuses the window."""
     decision_id: Digest | None = None
     """The decision behind the route."""
     lost: Literal["worker", "router"] | None = None

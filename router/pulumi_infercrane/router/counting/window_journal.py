@@ -30,6 +30,8 @@ class Subject:
     """The decision behind the route; empty when it is none of the guard's."""
     weights: Mapping[str, int]
     revisions: tuple[str, ...]
+    stack: str = ""
+    """The stack that declares the route; empty when its table names none."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Content:
             "schema": SCHEMA,
             "tool_version": TOOL_VERSION,
             "service": subject.service,
+            **({"stack": subject.stack} if subject.stack else {}),
             **({"decision_id": subject.decision_id} if subject.decision_id else {}),
             "generation": {"opened": subject.generation, "closed": closed},
             "started_at": text(self.started),

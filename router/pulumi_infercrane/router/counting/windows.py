@@ -288,7 +288,10 @@ class Windows:
 def _subject(table: RouteTable) -> Subject:
     decision_id = table.weights_decision_id if table.weights else table.decision_id
     named = decision_id if decision_id.startswith(_DECISION) else ""
-    return Subject(table.service, table.generation, named, dict(carried(table)), tuple(table.declared.revisions))
+    declared = table.declared
+    return Subject(
+        table.service, table.generation, named, dict(carried(table)), tuple(declared.revisions), declared.stack
+    )
 
 
 def _compact(time: datetime) -> str:

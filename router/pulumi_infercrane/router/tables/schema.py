@@ -42,8 +42,12 @@ KEY_REFERENCE = Shape(r"env:[A-Za-z_][A-Za-z0-9_]*", "the name of an environment
 MOMENT = Shape(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "a UTC time like 2026-11-30T05:00:00Z")
 GENERATION = Shape(r"[1-9][0-9]{0,15}", "a whole number from 1, as text")
 HEADER = Shape(r"[a-z0-9][a-z0-9-]{0,63}", "a header's name in lower case, of up to 64 letters, digits and '-'")
+STACK = Shape(
+    r"[A-Za-z0-9_.-]{1,100}(/[A-Za-z0-9_.-]{1,100}){0,2}",
+    "the name of a stack: up to three parts of up to 100 letters, digits, '_', '.' and '-' with '/' between",
+)
 
-SETTINGS = ("pins", "pinning", "session_header", "fallback", "mirror", "timers", "limits")
+SETTINGS = ("pins", "pinning", "session_header", "fallback", "mirror", "timers", "limits", "stack")
 """What a table may say beside its revisions."""
 SETTINGS_OF_REVISION = ("balance", "health")
 """What each of its revisions may say beside where it answers."""
@@ -232,6 +236,7 @@ class _TableReader(Reader):
             "session_header": self.text(document, "", "session_header", HEADER, empty=True),
             "fallback": self.one_of(document, "", "fallback", revisions, empty=True),
             "mirror": self.mirror(document["mirror"], revisions) if "mirror" in document else None,
+            "stack": self.text(document, "", "stack", STACK, empty=True),
         }
 
     def mirror(self, value: object, revisions: Collection[str]) -> Mirror:

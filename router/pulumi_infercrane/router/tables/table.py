@@ -162,6 +162,8 @@ class Declared:
     mirror: Mirror | None = None
     limits: ServiceLimits | None = None
     """None admits everything at once."""
+    stack: str = ""
+    """The stack that declares this, `<project>/<stack>`: traffic windows name it. Empty is none."""
 
     def document(self) -> dict[str, Any]:
         return {
@@ -175,6 +177,7 @@ class Declared:
             **({"fallback": self.fallback} if self.fallback else {}),
             **({"mirror": self.mirror.document()} if self.mirror is not None else {}),
             **({"limits": self.limits.document()} if self.limits is not None else {}),
+            **({"stack": self.stack} if self.stack else {}),
         }
 
 

@@ -168,7 +168,7 @@ _INPUTS: dict[str, Any] = {
 }
 _SETTINGS: dict[str, Any] = {
     **dict.fromkeys(route_table.SETTINGS, _ANY),
-    **dict.fromkeys(("session_header", "fallback", "balance"), _TEXT),
+    **dict.fromkeys(("session_header", "fallback", "balance", "stack"), _TEXT),
     "pins": {"type": "array", "items": _TEXT},
     "pinning": {"type": "boolean"},
 }
