@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pulumi_infercrane.components.supervision.observing import read_record
-from pulumi_infercrane.guard import Ledger
+from pulumi_infercrane.guard import Ledger, load_windows
 from tests.e2e.lab import POLICY, STACK, Lab
 from tests.e2e.test_operations import wait_for
 from tests.e2e.test_release import traffic
@@ -70,6 +70,8 @@ def test_a_candidate_takes_over_in_steps_under_load_without_a_failed_request(ste
     assert (look["state"], look["action"], look["candidate"]) == ("open", "hold", decisions(steps)[-1]["candidate"])
     assert look["windows"][-1]["used"], "the router went on counting after the flip"
     assert look["frozen"], "latency is judged against the step that ended in the flip"
+    written = load_windows([steps.place.windows])
+    assert {one.window.stack for one in written if one.window} == {f"lab/{STACK}"}
     assert {outcome for outcome, _ in answers} == {"complete"}
     assert len({revision for _, revision in answers}) == 2
     assert not steps.up()["changed"]

@@ -84,6 +84,16 @@ def test_order_and_repetitions_of_windows_change_no_byte(sizes, source):
 
 
 @EXAMPLES
+@given(traffic(), traffic())
+def test_windows_of_another_stack_decide_nothing(sizes, elsewhere):
+    """Whether they are better or worse: they are named in the record, and that is all."""
+    others = [one | {"stack": "lab/staging"} for one in windows_of(elsewhere)]
+    alone, beside = step(*windows_of(sizes)), step(*windows_of(sizes), *others)
+    assert (beside.action, beside.record["rules"]) == (alone.action, alone.record["rules"])
+    assert step(*others).action == "hold"
+
+
+@EXAMPLES
 @given(traffic(), st.data())
 def test_a_failure_instead_of_an_answer_never_helps(sizes, data):
     index = data.draw(st.integers(0, len(sizes) - 1))

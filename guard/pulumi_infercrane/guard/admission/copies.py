@@ -4,10 +4,11 @@ Written again with requests left out or added, it is still the same measurement:
 independent, and together they would look like more data than there is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain
 
+from pulumi_infercrane.guard.admission.neighbours import Neighbours
 from pulumi_infercrane.guard.admission.pieces import Piece, failures
 from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile
 from pulumi_infercrane.guard.evidence.request_times import SHARE, shared
@@ -31,17 +32,23 @@ def without_shared(pieces: Sequence[Piece]) -> list[Piece]:
 
 def _without_overlap(pieces: Sequence[Piece]) -> list[Piece]:
     """The same for a run that has some of its requests in common with a run of another revision."""
-    problems: dict[int, Problem] = {}
-    for (i, one), (j, other) in combinations(enumerate(pieces), 2):
-        if (one.used or other.used) and _revision(one) != _revision(other):
-            common = shared(one.item.times, other.item.times)
+    near = Neighbours([piece.item.times for piece in pieces])
+    return [
+        _beside_others(pieces, number, near.of(number)) if piece.used else piece for number, piece in enumerate(pieces)
+    ]
+
+
+def _beside_others(pieces: Sequence[Piece], number: int, near: Iterable[int]) -> Piece:
+    """A piece that is used; of several runs that have requests of it the last is told."""
+    piece = pieces[number]
+    for other in sorted(near, reverse=True):
+        if _revision(pieces[other]) != _revision(piece):
+            one, two = (pieces[index].item.times for index in sorted((number, other)))
+            common = shared(one, two)
             if common:
                 detail = f"{common} requests of this run are also offered for another revision, in another file"
-                problems[i] = problems[j] = Problem("binding_conflict", detail)
-    return [
-        replace(piece, problem=problems[index]) if piece.used and index in problems else piece
-        for index, piece in enumerate(pieces)
-    ]
+                return replace(piece, problem=Problem("binding_conflict", detail))
+    return piece
 
 
 def _own(
@@ -86,20 +93,27 @@ def once(pieces: Sequence[Piece]) -> list[Piece]:
 
     A soak may be a load run too: for each kind its file counts once.
     """
-    before: list[tuple[Envelope, Piece]] = []
+    near = Neighbours([piece.item.times for piece in pieces])
+    named: dict[str, list[int]] = {}
+    """Numbers of the pieces so far by what a copy has in common with its original."""
     result: list[Piece] = []
-    for piece in pieces:
+    for number, piece in enumerate(pieces):
         counted = piece
         if piece.used and piece.envelope:
+            names = (piece.envelope.primary.sha256, *piece.item.content)
+            alike = {*near.of(number), *chain.from_iterable(named.get(name, ()) for name in names)}
+            before = [result[other] for other in sorted(alike) if other < number and pieces[other].used]
             counted = _counted(piece, piece.envelope, before)
-            before.append((piece.envelope, counted))
+            for name in names:
+                named.setdefault(name, []).append(number)
         result.append(counted)
     return result
 
 
-def _counted(piece: Piece, envelope: Envelope, before: Sequence[tuple[Envelope, Piece]]) -> Piece:
-    for other_envelope, other in before:
-        if other_envelope.kind != envelope.kind:
+def _counted(piece: Piece, envelope: Envelope, before: Iterable[Piece]) -> Piece:
+    for other in before:
+        other_envelope = other.envelope
+        if other_envelope is None or other_envelope.kind != envelope.kind:
             continue
         detail = _copied(envelope, other_envelope) or _written_again(piece, other)
         overlaps = not detail and other.used and _may_overlap(envelope, other_envelope)
