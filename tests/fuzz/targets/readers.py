@@ -55,7 +55,7 @@ def _run(tool: str, data: bytes, watch: Watch) -> bool:
 
 def _read(parts: Mapping[str, bytes], envelope: Envelope) -> Any:
     try:
-        return readers.reader_for(envelope.primary.tool, envelope.primary.tool_version).read(parts, envelope)
+        return readers.read_record(parts, envelope)
     except Inadmissible:
         return None
 

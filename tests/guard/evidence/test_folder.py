@@ -70,6 +70,14 @@ def test_a_file_changed_after_measuring_is_tampered(folder):
     assert only(folder).envelope is not None  # it still says what it claims to be about
 
 
+@pytest.mark.parametrize(("requests", "code"), [(10**12, ""), (10**12 + 8, "bad_value"), (2**53 - 8, "bad_value")])
+def test_a_run_of_more_requests_than_can_be_judged_is_refused(folder, summary_run, requests, code):
+    """Its bounds would take seconds and be wrong; no tool sends so many."""
+    folder.summary("candidate", summary_run(n=requests, failed=requests // 8))
+    (item,) = load_evidence(folder.root).items
+    assert (item.problem.code if item.problem else "") == code, item.problem
+
+
 def test_a_truncated_file_is_tampered(folder):
     folder.benchmark("candidate")
     raw = folder.root / "benchmark-candidate.benchmark.jsonl"

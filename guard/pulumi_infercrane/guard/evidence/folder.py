@@ -17,7 +17,7 @@ from pulumi_infercrane.guard.errors import EvidenceError
 from pulumi_infercrane.guard.evidence.content import content_of
 from pulumi_infercrane.guard.evidence.envelope import Envelope, EvidenceFile, parse_envelope
 from pulumi_infercrane.guard.evidence.identity import revision_digest
-from pulumi_infercrane.guard.evidence.readers import reader_for
+from pulumi_infercrane.guard.evidence.readers import read_record
 from pulumi_infercrane.guard.evidence.request_times import RequestTimes, request_times
 from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.guard.reasons import Inadmissible, Problem
@@ -188,9 +188,7 @@ def _checked_file(root: Path, envelope_path: str, file: EvidenceFile, seen: list
 
 
 def _record(envelope: Envelope, files: Sequence[bytes]) -> Any:
-    primary = envelope.primary
-    reader = reader_for(primary.tool, primary.tool_version)
-    return reader.read({file.part: data for file, data in zip(envelope.files, files, strict=True)}, envelope)
+    return read_record({file.part: data for file, data in zip(envelope.files, files, strict=True)}, envelope)
 
 
 def _beside(envelope_path: str, path: str) -> str:

@@ -14,7 +14,7 @@ from pulumi_infercrane.guard.errors import CanonicalError, GuardError
 from pulumi_infercrane.guard.evidence.envelope import SCHEMA, Envelope, Subject, parse_envelope
 from pulumi_infercrane.guard.evidence.folder import SUFFIX
 from pulumi_infercrane.guard.evidence.identity import revision_digest, seal
-from pulumi_infercrane.guard.evidence.readers import find_reader, known_tools, reader_for
+from pulumi_infercrane.guard.evidence.readers import find_reader, known_tools, read_record
 from pulumi_infercrane.guard.evidence.reading.stated import Stated, stated_in
 from pulumi_infercrane.guard.evidence.recognising import knowing
 from pulumi_infercrane.guard.evidence.records import Record
@@ -238,7 +238,7 @@ def _takes(content: _Content, said: Said, tool: str) -> bool:
 def _taken(content: _Content, said: Said, tool: str) -> tuple[str, Mapping[str, Any], Record]:
     envelope = _envelope(content, said, tool)
     typed, _ = parse_envelope(seal(envelope))
-    record = reader_for(typed.primary.tool, typed.primary.tool_version).read(content.parts, typed)
+    record = read_record(content.parts, typed)
     _check_length(said, Member(typed, record))
     return tool, envelope, record
 

@@ -21,6 +21,9 @@ from pulumi_infercrane.guard.evidence.envelope import Envelope
 from pulumi_infercrane.guard.evidence.records import Record
 from pulumi_infercrane.guard.reasons import Inadmissible
 
+MAX_REQUESTS = 10**12
+"""Of one run. Bounds of a share of more would be slow, and wrong in their third digit."""
+
 _VERSION = re.compile(r"(\d+\.\d+)(?:\.|$)")
 
 
@@ -56,6 +59,18 @@ def reader_for(tool: str, version: str) -> Reader:
     if reader.VERSIONS and major_minor(version) not in reader.VERSIONS:
         raise Inadmissible("version_unknown", f"{tool} {version}: known are {', '.join(reader.VERSIONS)}")
     return reader
+
+
+def read_record(parts: Mapping[str, bytes], envelope: Envelope) -> Record:
+    """What the files of an envelope say, by the reader of its tool.
+
+    Raises:
+        Inadmissible: the reader cannot vouch for them, or they count what cannot be judged.
+    """
+    record = reader_for(envelope.primary.tool, envelope.primary.tool_version).read(parts, envelope)
+    if record.attempted is not None and record.attempted > MAX_REQUESTS:
+        raise Inadmissible("bad_value", f"{record.attempted} requests in one run, at most {MAX_REQUESTS} are judged")
+    return record
 
 
 def advice(tool: str, version: str, about: Literal["FOR_QUANTILES", "FOR_REQUESTS"]) -> str:
