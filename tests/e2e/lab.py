@@ -62,6 +62,8 @@ class Lab:
     runtimes: Mapping[str, Any]
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="ic-")))
     port: int = 0
+    router: Mapping[str, Any] = field(default_factory=dict)
+    """What its router is started with, besides its address."""
 
     def __post_init__(self) -> None:
         self.port = free_port()
@@ -111,7 +113,7 @@ class Lab:
         values = {
             "service": SERVICE,
             "revisions": dict(revisions),
-            "router": {"listen": f"127.0.0.1:{self.port}", "drainS": 2.0},
+            "router": {"listen": f"127.0.0.1:{self.port}", "drainS": 2.0, **self.router},
             **({"candidate": candidate} if candidate else {}),
             **more,
         }
@@ -152,18 +154,19 @@ class Lab:
     def status(self) -> dict[str, Any]:
         return self.infercrane("release", "status", "--json", "-s", STACK).document
 
-    def collect(self, requests: int = 40) -> None:
+    def collect(self, requests: int = 40, signing_key: Path | None = None) -> None:
         """Measure the candidate and the active revision."""
-        self.infercrane("collect", "-s", STACK, "--kind", "benchmark", "--requests", str(requests))
+        signing = ["--sign-with", str(signing_key)] if signing_key else []
+        self.infercrane("collect", "-s", STACK, "--kind", "benchmark", "--requests", str(requests), *signing)
 
-    def measured(self) -> dict[str, Any]:
+    def measured(self, signing_key: Path | None = None) -> dict[str, Any]:
         """r1 serves, r2 runs beside it and was measured: everything a promotion needs."""
         revisions = {"r1": self.revision(), "r2": self.revision(max_concurrency=4)}
         self.declare({"r1": revisions["r1"]})
         self.up()
         self.declare(revisions, "r2")
         self.up(code=4)
-        self.collect()
+        self.collect(signing_key=signing_key)
         return revisions
 
     def promoted(self) -> dict[str, Any]:
