@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from pulumi_infercrane.router.protocol import response
 from pulumi_infercrane.router.protocol.observer import Outcome
 from tests.router.ambiguous import AMBIGUOUS, BODY, CHUNKED, HOST, LENGTH, post, raw
 from tests.router.client import Client, chat, request
-from tests.router.conftest import R1, R2, Running, StartRouter, eventually, revision
+from tests.router.conftest import R1, R2, TIMERS, Running, StartRouter, eventually, revision
 from tests.router.upstream import ANSWER, LAST_CHUNK, STREAM_HEAD, Call, Upstream, chunk, delta, whole
 
 
@@ -102,6 +103,84 @@ async def test_F12_trailers_that_speak_for_the_router_break_an_answer(
     body = b'{"model":"chat","stream":true}'
     await client.send(post(HOST, f"Content-Length: {len(body)}", version=version, body=body))
     assert not (await client.until_closed()).endswith(b"\r\n\r\n")
+    assert await router.outcome() == Outcome.UPSTREAM_PROTOCOL
+
+
+ENDLESS = {
+    "a trailer": (b"0\r\nX-A: ", b"a" * 1000),
+    "trailers": (b"0\r\n", b"X-A: %b\r\n" % (b"a" * 1000)),
+    "an extension": (b"5;x=", b"a" * 1000),
+}
+
+
+@pytest.mark.parametrize("begun", ENDLESS)
+@pytest.mark.parametrize("version", ["HTTP/1.1", "HTTP/1.0"])
+async def test_framing_without_end_breaks_an_answer(
+    router: Running, client: Client, upstream: Upstream, begun: str, version: str
+) -> None:
+    begin, more = ENDLESS[begun]
+    sent = 0
+
+    async def never_end(call: Call) -> None:
+        nonlocal sent
+        await call.stream(delta())
+        await call.send(begin)
+        while not call.reader.at_eof() and sent < 1000:
+            await call.send(more)
+            sent += 1
+            await asyncio.sleep(0.0005)
+
+    upstream.script = never_end
+    body = b'{"model":"chat","stream":true}'
+    await client.send(post(HOST, f"Content-Length: {len(body)}", version=version, body=body))
+    received = await client.until_closed()
+    assert await router.outcome() == Outcome.UPSTREAM_PROTOCOL
+    assert len(received) < 256 * 1024
+    assert sent < 1000
+
+
+@pytest.mark.parametrize(
+    ("version", "events", "pause_s"),
+    [("HTTP/1.1", 50, 0.001), ("HTTP/1.0", 50, 0.001), ("HTTP/1.1", 8, 1.5 * TIMERS.sweep_s)],
+    ids=["fast", "fast, without chunks", "slow"],
+)
+async def test_framing_that_comes_apart_from_its_chunks_may_go_on(
+    client: Client,
+    router: Running,
+    upstream: Upstream,
+    version: str,
+    events: int,
+    pause_s: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(response, "MAX_HEAD", 40)
+
+    async def apart(call: Call) -> None:
+        await call.stream(delta())
+        for _ in range(events):
+            size, _, rest = chunk(delta()).partition(b"\r\n")
+            for part in (size + b";a=b\r\n", rest):
+                await call.send(part)
+                await asyncio.sleep(pause_s)
+        await call.end_stream()
+
+    upstream.script = apart
+    body = b'{"model":"chat","stream":true}'
+    await client.send(post(HOST, f"Content-Length: {len(body)}", "Connection: close", version=version, body=body))
+    assert (await client.until_closed()).count(delta()) == events + 1
+    assert await router.outcome() == Outcome.COMPLETE
+
+
+async def test_trailers_that_are_too_many_in_one_read_break_an_answer(
+    router: Running, client: Client, upstream: Upstream
+) -> None:
+    async def too_many(call: Call) -> None:
+        await call.stream(delta())
+        await call.send(b"0\r\n" + b"X-A: %b\r\n" % (b"a" * 1000) * 70 + b"\r\n")
+
+    upstream.script = too_many
+    answer = await client.ask(chat())
+    assert (answer.status, answer.whole) in ((502, True), (200, False))
     assert await router.outcome() == Outcome.UPSTREAM_PROTOCOL
 
 

@@ -11,6 +11,7 @@ from pulumi_infercrane.router.errors import AnswerInvalid
 from pulumi_infercrane.router.protocol.headers import FRAMING, HOP_BY_HOP, OURS, Headers, Line
 
 MAX_HEAD = 64 * 1024
+"""Bytes; also the most of trailers, or of chunk extensions between two pieces of a body."""
 
 FRAMED = HOP_BY_HOP | {b"x-request-id"}
 """Headers that end here when the body goes out as it comes."""
@@ -36,6 +37,8 @@ class ResponseReader:
         "_parser",
         "_pieces",
         "_start_line",
+        "_trailers",
+        "beside_body",
         "complete",
         "ends_at_eof",
         "feed_body",
@@ -65,6 +68,10 @@ class ResponseReader:
         """Whether only the end of the connection ends the body."""
         self.interim: list[bytes] = []
         """Heads of 103 answers, to be passed on."""
+        self.beside_body = 0
+        """Bytes of reads without a piece of the body; begins anew whenever pieces were observed."""
+        self._trailers = 0
+        """Bytes of those that are complete."""
         self._held = b""
         self._start_line = b""
         self._lines: list[Line] = []
@@ -101,15 +108,28 @@ class ResponseReader:
         """Take body bytes.
 
         Raises:
-            AnswerInvalid: broken chunk framing, or more than one answer.
+            AnswerInvalid: broken chunk framing, too much of it, or more than one answer.
         """
         if self.complete:
             self.surplus = self.surplus or bool(data)
         elif data:
+            before = len(self._pieces)
             self._feed(data)
             self.surplus = self.surplus or (self.complete and self.ends_late(data))
+            if len(self._pieces) == before:
+                self.bound_framing(data)
         if self.surplus:
             raise AnswerInvalid("more than one answer")
+
+    def bound_framing(self, data: bytes) -> None:
+        """A read brought no piece of the body: the parser does not tell of extensions and trailers before they end.
+
+        Raises:
+            AnswerInvalid: there were too many of them.
+        """
+        self.beside_body += len(data)
+        if self.beside_body > MAX_HEAD:
+            raise AnswerInvalid("trailers or chunk extensions too large")
 
     def ends_late(self, data: bytes) -> bool:
         """Whether line ends follow the answer, which these bytes completed: the parser skips them, a client may not."""
@@ -149,6 +169,10 @@ class ResponseReader:
             self._lines.append((key, name, value))
         elif key in _NO_TRAILERS or key.startswith(OURS):
             raise AnswerInvalid("a trailer that a client could take for a header of the answer")
+        else:
+            self._trailers += len(name) + len(value)
+            if self._trailers > MAX_HEAD:
+                raise AnswerInvalid("trailers too large")
 
     def on_headers_complete(self) -> None:
         self.headers = Headers(self._lines)

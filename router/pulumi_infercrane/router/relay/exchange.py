@@ -161,6 +161,8 @@ class Exchange:
         """Read what was passed on since the last time."""
         if self._pieces:
             self._moved = True
+            if self._reader is not None:
+                self._reader.beside_body = 0
             self._observer.feed(self._pieces)
             self._observer.note_gaps(self._binding.traffic.gaps)
             self._pieces.clear()

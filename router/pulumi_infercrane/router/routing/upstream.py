@@ -123,8 +123,9 @@ class UpstreamConnection(asyncio.Protocol):
             self._last(reader, write, data)
             return
         write(data)
-        if len(self._pieces) >= MAX_UNOBSERVED or len(data) > LARGE:
-            self._observe()
+        pieces = self._pieces
+        if not pieces or len(pieces) >= MAX_UNOBSERVED or len(data) > LARGE:
+            self._look(reader, data)
 
     def _last(self, reader: ResponseReader, write: Callable[[bytes], None], data: bytes) -> None:
         if reader.surplus or reader.ends_late(data):
@@ -159,9 +160,18 @@ class UpstreamConnection(asyncio.Protocol):
         except AnswerInvalid:
             self._fail()
 
-    def _observe(self) -> None:
-        if self._exchange is not None:
+    def _look(self, reader: ResponseReader, data: bytes) -> None:
+        """Have pieces observed; what came without any must come to an end."""
+        if not self._pieces:
+            self._bound(reader, data)
+        elif self._exchange is not None:
             self._exchange.observe()
+
+    def _bound(self, reader: ResponseReader, data: bytes) -> None:
+        try:
+            reader.bound_framing(data)
+        except AnswerInvalid:
+            self._fail()
 
     def _fail(self) -> None:
         if self._exchange is not None:
