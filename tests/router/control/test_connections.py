@@ -164,6 +164,38 @@ async def test_a_slow_reader_gets_the_whole_answer(listen: Listen) -> None:
     writer.close()
 
 
+async def test_a_reader_that_trickles_does_not_keep_its_place(listen: Listen) -> None:
+    connections = Connections(Counting(LARGE), Timers(stall_s=0.1, answer_s=0.4))
+    path = await listen(connections)
+    reader, writer = await asyncio.open_unix_connection(path, limit=1024)
+    writer.write(ASK)
+    await reader.readexactly(1)
+    began = monotonic()
+    while connections.open and monotonic() - began < 3:
+        await reader.read(32 * 1024)
+        await asyncio.sleep(0.02)
+    assert 0.3 < monotonic() - began < 1.5
+    writer.transport.abort()
+
+
+async def test_a_head_is_answered_without_a_body_and_the_next_request_too(listen: Listen, router: Running) -> None:
+    path = await listen(Connections(Status(router.parts.api)))
+    async with await Client.over_unix(path) as client:
+        await client.send(ASK.replace(b"GET", b"HEAD") + ASK.replace(b"/metrics", b"/livez"))
+        head = await client.head()
+        assert (head.status, int(head.header("content-length") or 0) > 100) == (200, True)
+        assert (await client.answer()).body == b'{"live":true}'
+
+
+@pytest.mark.parametrize(("path", "allow"), [("/metrics", "GET, HEAD"), ("/v1/keys", None)])
+async def test_the_status_port_says_what_a_path_of_its_own_takes(
+    listen: Listen, router: Running, path: str, allow: str | None
+) -> None:
+    async with await Client.over_unix(await listen(Connections(Status(router.parts.api)))) as client:
+        answer = await client.ask(f"DELETE {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    assert (answer.status, answer.header("allow")) == (405 if allow else 404, allow)
+
+
 async def test_the_status_port_takes_no_bodies(listen: Listen, router: Running) -> None:
     path = await listen(Connections(Status(router.parts.api)))
     async with await Client.over_unix(path) as client:

@@ -31,6 +31,7 @@ from pulumi_infercrane.router.control.client import (
     WeightsChanged,
 )
 from pulumi_infercrane.router.control.connections import Connections
+from pulumi_infercrane.router.routing import readiness
 from tests.router.client import Answer, Client, chat
 from tests.router.conftest import R1, R2, Running, declared, revision
 from tests.router.upstream import Upstream
@@ -172,6 +173,20 @@ async def test_what_is_no_call(control: Path, method: str, path: str, body: Any,
     assert (answer.status, answer.error) == (status, code)
 
 
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [
+        ("/livez", "GET, HEAD"),
+        ("/v1/services/chat", "GET, HEAD, PUT, DELETE"),
+        ("/v1/services/chat/flip", "POST"),
+        ("/v1/keys", "GET, HEAD, POST"),
+    ],
+)
+async def test_what_is_no_method_of_a_path_is_told_those_that_are(control: Path, path: str, allow: str) -> None:
+    answer = await call(control, "PATCH", path, {})
+    assert (answer.status, answer.header("allow")) == (405, allow)
+
+
 async def test_a_key_from_its_first_day_to_its_last(api: ControlClient, control: Path) -> None:
     assert await api.keys() == LiveKeyring(required=False, keys=())
     issued = await api.new_key(Grant("ci", ("chat",), limits=KeyLimits(requests_per_minute=6)))
@@ -228,8 +243,9 @@ async def test_a_failure_of_ours_is_an_answer_too(
 
 
 async def test_ready_means_the_active_revision_takes_connections(
-    api: ControlClient, control: Path, router: Running, upstream: Upstream
+    api: ControlClient, control: Path, router: Running, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(readiness, "SHARED_S", 0)
     assert await api.live()
     assert await api.why_not_ready() == ()
     await upstream.stop()

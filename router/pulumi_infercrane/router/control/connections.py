@@ -34,6 +34,8 @@ class Timers:
     idle_s: float = 75
     stall_s: float = 10
     """As long may nothing of an answer be taken."""
+    answer_s: float = 30
+    """For a client to take an answer: bytes that trickle must not keep a place from others."""
     linger_s: float = 5
     """For a client to take the last bytes of a connection that is ending."""
 
@@ -162,7 +164,7 @@ class ControlConnection(asyncio.Protocol):
                 await self._send(error_answer(asked))
                 self._linger()
                 break
-            await self._send(await self._answer(asked))
+            await self._send(await self._answer(asked), head_only=asked.head.method == b"HEAD")
             if not asked.keep_alive:
                 self._close()
                 break
@@ -178,21 +180,27 @@ class ControlConnection(asyncio.Protocol):
             _log.exception("control call failed")
             return error_answer(RouterError("internal error; see the router's log"))
 
-    async def _send(self, answer: Answer) -> None:
-        """Returns when the client has taken it, or nothing of it for too long."""
+    async def _send(self, answer: Answer, *, head_only: bool = False) -> None:
         if self.transport.is_closing():
             return
         text = isinstance(answer.document, str)
         body = answer.document.encode() if isinstance(answer.document, str) else orjson.dumps(answer.document)
-        etag = b"" if answer.generation is None else b'ETag: "%d"\r\n' % answer.generation
         kind = b"text/plain; version=0.0.4" if text else b"application/json"
-        self.transport.write(own_answer(answer.status, body, etag, media=kind, head_only=True))
-        self.transport.write(body)  # apart: a copy of some megabytes takes milliseconds
+        self.transport.write(own_answer(answer.status, body, _headers(answer), media=kind, head_only=True))
+        if not head_only:
+            self.transport.write(body)  # apart: a copy of some megabytes takes milliseconds
+        await self._taken()
+
+    async def _taken(self) -> None:
+        """Returns when the client has taken what was written, or is hung up on because it does not."""
+        clock, timers = asyncio.get_running_loop().time, self._connections.timers
+        until = clock() + timers.answer_s
         while not self._writable.is_set():
             left = self.transport.get_write_buffer_size()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._writable.wait(), self._connections.timers.stall_s)
-            if not self._writable.is_set() and self.transport.get_write_buffer_size() >= left:
+                await asyncio.wait_for(self._writable.wait(), timers.stall_s)
+            stands = self.transport.get_write_buffer_size() >= left
+            if not self._writable.is_set() and (stands or clock() > until):
                 self.hang_up()
                 return
 
@@ -222,3 +230,8 @@ class ControlConnection(asyncio.Protocol):
             self._timer.cancel()
         loop = asyncio.get_running_loop()
         self._timer = None if seconds is None else loop.call_later(seconds, self.hang_up)
+
+
+def _headers(answer: Answer) -> bytes:
+    headers = b"" if answer.generation is None else b'ETag: "%d"\r\n' % answer.generation
+    return headers + (b"Allow: %b\r\n" % answer.allow.encode() if answer.allow else b"")

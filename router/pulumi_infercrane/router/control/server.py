@@ -14,7 +14,7 @@ from pulumi_infercrane.router.control.live_keys import LiveKeys
 from pulumi_infercrane.router.counting.traffic import TrafficBook
 from pulumi_infercrane.router.errors import RequestRefused, RouterError, TableInvalid
 from pulumi_infercrane.router.protocol.request import Head, Limits, Request
-from pulumi_infercrane.router.routing.readiness import why_not_ready
+from pulumi_infercrane.router.routing.readiness import Readiness
 from pulumi_infercrane.router.tables.schema import read_declared, read_drain, read_flip, read_service_name, read_weights
 from pulumi_infercrane.router.tables.transitions import carried
 from pulumi_infercrane.router.telemetry.metrics import in_slices, pieces
@@ -31,6 +31,8 @@ class Answer(NamedTuple):
     status: int
     document: Mapping[str, Any] | str
     generation: int | None = None
+    allow: str = ""
+    """The methods that are taken, of a 405."""
 
 
 Handler = Callable[[Request, re.Match[str]], Awaitable[Answer]]
@@ -47,6 +49,7 @@ class Api:
         self._keys = keys
         self._traffic = traffic
         self._rendering = asyncio.Lock()
+        self._readiness = Readiness(traffic.clock)
         service, key = r"/v1/services/(?P<service>[^/]+)", r"/v1/keys/(?P<key>[^/]+)"
         self._calls: tuple[tuple[str, re.Pattern[str], Handler], ...] = (
             ("GET", re.compile("/livez"), self._livez),
@@ -71,7 +74,7 @@ class Api:
         )
 
     async def answer(self, request: Request) -> Answer:
-        """Run one call. Errors of ours become error documents."""
+        """Run one call; HEAD is answered as GET. Errors of ours become error documents."""
         try:
             return await self._dispatch(request)
         except TableInvalid as error:
@@ -81,21 +84,24 @@ class Api:
 
     async def _dispatch(self, request: Request) -> Answer:
         method, path = request.head.method.decode(), request.head.path.decode("latin-1")
+        wanted = "GET" if method == "HEAD" else method
         allowed = []
         for verb, pattern, handler in self._calls:
             match = pattern.fullmatch(path)
-            if match and verb == method:
+            if match and verb == wanted:
                 return await handler(request, match)
-            allowed += [verb] if match else []
+            if match:
+                allowed += ["GET", "HEAD"] if verb == "GET" else [verb]
         if allowed:
-            raise RequestRefused(405, "method_not_allowed", f"{path} takes {', '.join(allowed)}")
+            names = ", ".join(allowed)
+            raise RequestRefused(405, "method_not_allowed", f"{path[:100]} takes {names}", allow=names)
         raise RequestRefused(404, "no_such_call", f"the control protocol has no {path[:100]}")
 
     async def _livez(self, _request: Request, _match: re.Match[str]) -> Answer:
         return Answer(200, {"live": True})
 
     async def _readyz(self, _request: Request, _match: re.Match[str]) -> Answer:
-        reasons = await why_not_ready(self._live.routes)
+        reasons = await self._readiness.reasons(self._live.routes)
         if self._crew is not None and not self._crew.serving:
             reasons.append("no worker process serves")
         return Answer(503 if reasons else 200, {"ready": not reasons, "reasons": reasons})
@@ -216,7 +222,8 @@ def _shown(key: Key) -> dict[str, Any]:
 
 def error_answer(error: RouterError, **more: Any) -> Answer:
     """The document every error is told by."""
-    return Answer(error.status, {"error": {"code": error.code, "message": str(error), **more}})
+    allow = error.allow if isinstance(error, RequestRefused) else ""
+    return Answer(error.status, {"error": {"code": error.code, "message": str(error), **more}}, allow=allow)
 
 
 def _precondition(head: Head) -> str | None:

@@ -1,10 +1,34 @@
 """Ready means: every service has an active revision, and one of its upstreams takes connections."""
 
 import asyncio
+from collections.abc import Callable
 
 from pulumi_infercrane.router.routing.routes import Routes, ServiceRoute
 
 PROBE_S = 1.0
+SHARED_S = 1.0
+"""So long an answer is good for everybody who asks: each one dials, and on the status port anybody may ask."""
+
+
+class Readiness:
+    """What is found by dialling, once for all who ask about the same routes at about the same time."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._routes: Routes | None = None
+        self._found: asyncio.Future[list[str]] | None = None
+        self._asked_at = 0.0
+
+    async def reasons(self, routes: Routes) -> list[str]:
+        """Why these routes are not ready; none when they are."""
+        found = self._found
+        if found is None or routes is not self._routes or self._is_old(found):
+            found = self._found = asyncio.ensure_future(why_not_ready(routes))
+            self._routes, self._asked_at = routes, self._clock()
+        return list(await asyncio.shield(found))
+
+    def _is_old(self, found: asyncio.Future[list[str]]) -> bool:
+        return found.done() and self._clock() - self._asked_at >= SHARED_S
 
 
 async def why_not_ready(routes: Routes) -> list[str]:
