@@ -97,6 +97,7 @@ async def test_a_replica_that_takes_no_connection_costs_no_request(
     assert ready(router) == ["r1-1"]
     assert inflight(router) == [0, 0]
     assert router.outcomes() == {Outcome.COMPLETE: 10}
+    assert router.traffic().retried == 2, "until it was left out"
 
 
 async def test_the_last_replica_is_never_left_out(router: Running, upstream: Upstream, other: Upstream) -> None:

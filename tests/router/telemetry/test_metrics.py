@@ -1,7 +1,9 @@
 """What Prometheus reads: counts by revision, statuses of failing answers, histograms that add up."""
 
 import asyncio
+import gc
 import re
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from pulumi_infercrane.router.counting.traffic import TrafficBook
 from pulumi_infercrane.router.histograms import EDGES, Histogram
 from pulumi_infercrane.router.protocol.observer import Observer
 from pulumi_infercrane.router.routing.routes import Routes
+from pulumi_infercrane.router.serving.front import open_front
 from pulumi_infercrane.router.serving.loop_watch import TICK_S, watch_loop
 from pulumi_infercrane.router.telemetry.metrics import SLICE_S, in_slices, render
 from tests.router.client import Client, chat
@@ -180,6 +183,20 @@ async def test_a_loop_that_is_held_is_seen(router: Running) -> None:
     assert stalls.sum >= 0.25
     (over,) = re.findall(r'loop_stall_seconds_bucket{le="0.1"} (\d+)', shown(router))
     assert int(over) < stalls.count
+
+
+async def test_collections_are_timed_while_clients_are_served(router: Running) -> None:
+    pauses, before = router.parts.relay.traffic.gc_pause, list(gc.callbacks)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        front = await open_front(router.parts.relay, listener, None)
+        gc.collect()
+        seen = pauses.count
+        front.stop_accepting()
+        front.close()
+    assert seen >= 1
+    assert 0 < pauses.sum < 10
+    assert gc.callbacks == before
+    assert f"infercrane_router_gc_pause_seconds_count {pauses.count}\n" in shown(router)
 
 
 def test_open_files_are_those_of_the_process(tmp_path: Path) -> None:

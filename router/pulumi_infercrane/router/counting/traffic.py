@@ -58,6 +58,8 @@ class Traffic:
         """By the router's monotonic clock; None when not draining."""
         self.spilled: Counter[str] = Counter()
         """Requests that another revision answered because no replica of this one could, by that revision."""
+        self.retried = 0
+        """Requests that needed another replica, because the first took no connection."""
         self.not_renamed = 0
         """Answers that should name the alias and passed as they came, because they could not be read."""
         self.tally: Tally | None = None
@@ -109,6 +111,8 @@ class TrafficBook:
         """(service, result) → changes of its table: `applied`, `unchanged`, `refused` or `failed`."""
         self.loop_stall = Histogram()
         """How much later than asked the event loop came to a timer."""
+        self.gc_pause = Histogram()
+        """How long the interpreter stood still for the garbage collector."""
         self._traffic: dict[tuple[str, str], Traffic] = {}
         self._copies: dict[tuple[str, str], Traffic] = {}
         self._leaving: dict[tuple[str, str], float] = {}

@@ -271,6 +271,8 @@ class Exchange:
         for attempt, endpoint in enumerate(endpoints, start=self._attempt):
             self._attempt = attempt
             self._count_at(endpoint)
+            if endpoint is not chosen:
+                binding.traffic.retried += 1
             try:
                 connection = endpoint.pool.take() or await endpoint.pool.dial(binding.timers.connect_s)
             except OSError as error:

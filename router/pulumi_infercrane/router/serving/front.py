@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pulumi_infercrane.router.relay.relay import Relay
+from pulumi_infercrane.router.serving.collector_watch import watch_collector
 from pulumi_infercrane.router.serving.handshakes import Handshakes
 from pulumi_infercrane.router.serving.loop_watch import watch_loop
 from pulumi_infercrane.router.serving.sockets import BACKLOG
@@ -31,12 +32,13 @@ _log = logging.getLogger(__name__)
 
 
 class Front:
-    """Takes connections from one listening socket. Its timers run until `close`."""
+    """Takes connections from one listening socket. Its timers, and what watches the process, run until `close`."""
 
     def __init__(self, relay: Relay, server: "asyncio.Server | Handshakes", tasks: list[asyncio.Task[None]]) -> None:
         self._relay = relay
         self._server = server
         self._tasks = tasks
+        self._end_watch = watch_collector(relay.traffic.gc_pause)
 
     def stop_accepting(self) -> None:
         """Connections that are not taken yet stay with the socket, and whoever else has it."""
@@ -73,6 +75,7 @@ class Front:
         """End the timers; write down what is not written yet."""
         for task in self._tasks:
             task.cancel()
+        self._end_watch()
         if self._relay.recorder is not None:
             self._relay.recorder.close()
         if self._relay.telemetry is not None:

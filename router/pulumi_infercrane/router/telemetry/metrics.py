@@ -80,6 +80,7 @@ def _families(routes: Routes, book: TrafficBook, queues: Iterable[ServiceQueue])
         ("route_apply_total", "counter", _applied(book)),
         ("route_weight", "gauge", _weights(tables)),
         ("spilled_total", "counter", _spilled(traffic)),
+        ("retried_total", "counter", ((_of(t), t.retried) for t in traffic)),
         ("not_renamed_total", "counter", ((_of(t), t.not_renamed) for t in traffic)),
         ("mirrored_total", "counter", _outcomes(book.copies())),
         ("mirror_dropped_total", "counter", _dropped(book)),
@@ -92,6 +93,7 @@ def _families(routes: Routes, book: TrafficBook, queues: Iterable[ServiceQueue])
         ("upstream_connections", "gauge", _pools(routes, lambda pool: pool.open)),
         ("upstream_connect_seconds", "histogram", _pools(routes, lambda pool: pool.dialled)),
         ("loop_stall_seconds", "histogram", [("", book.loop_stall)]),
+        ("gc_pause_seconds", "histogram", [("", book.gc_pause)]),
         ("open_fds", "gauge", [("", count) for count in _open_files()]),
     )
 
