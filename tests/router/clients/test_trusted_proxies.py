@@ -62,6 +62,26 @@ def test_where_the_list_says_nothing_more_it_is_the_last_proxy(forwarded: list[s
 
 
 @pytest.mark.parametrize(
+    ("peer", "forwarded", "scheme"),
+    [
+        ("10.0.0.1", ["https"], "https"),
+        ("10.0.0.1", ["http"], "http"),
+        ("fd00::1", [" HTTPS"], "https"),
+        ("10.0.0.1", [], "own"),
+        ("10.0.0.1", [""], "own"),
+        ("10.0.0.1", ["wss"], "own"),
+        ("10.0.0.1", ["https, http"], "own"),
+        ("10.0.0.1", ["https", "https"], "own"),
+        ("192.0.2.1", ["https"], "own"),
+        ("unknown", ["https"], "own"),
+    ],
+)
+def test_the_scheme_is_what_a_declared_proxy_says_if_it_says_one(peer: str, forwarded: list[str], scheme: str) -> None:
+    lines = [(b"x-forwarded-proto", b"X-Forwarded-Proto", value.encode()) for value in forwarded]
+    assert PROXIES.scheme_of(peer.encode(), Headers(lines), b"own") == scheme.encode()
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("", "does not appear to be"),
@@ -77,9 +97,11 @@ def test_networks_that_are_none(text: str, why: str) -> None:
         read_trusted_proxies(text)
 
 
-@pytest.mark.parametrize(("declared", "client"), [(True, "203.0.113.9"), (False, "127.0.0.1")])
+@pytest.mark.parametrize(
+    ("declared", "client", "scheme"), [(True, "203.0.113.9", "https"), (False, "127.0.0.1", "http")]
+)
 async def test_upstreams_and_the_access_log_are_told_of_the_client(
-    start_router: StartRouter, upstream: Upstream, tmp_path: Path, declared: bool, client: str
+    start_router: StartRouter, upstream: Upstream, tmp_path: Path, declared: bool, client: str, scheme: str
 ) -> None:
     log = tmp_path / "access.log"
     router = await start_router(access_log=str(log), trusted_proxies=PROXIES if declared else None)
@@ -87,8 +109,9 @@ async def test_upstreams_and_the_access_log_are_told_of_the_client(
     await router.flip(R1)
     spoofed = ("X-Forwarded-For: 198.51.100.1", "X-Forwarded-For: 203.0.113.9, 10.0.0.2")
     async with await router.client() as connection:
-        assert (await connection.ask(chat(False, *spoofed))).whole
+        assert (await connection.ask(chat(False, "X-Forwarded-Proto: https", *spoofed))).whole
         assert (await connection.ask(chat(False, *spoofed, model="invented"))).status == 404
     await eventually(lambda: log.read_bytes().count(b"\n") == 2)
     assert upstream.calls[0].header("x-forwarded-for") == client
+    assert upstream.calls[0].header("x-forwarded-proto") == scheme
     assert [json.loads(line)["peer"] for line in log.read_text().splitlines()] == [client] * 2

@@ -7,6 +7,8 @@ from pulumi_infercrane.router.errors import AddressRefused
 from pulumi_infercrane.router.protocol.headers import Headers
 
 FORWARDED_FOR = b"x-forwarded-for"
+FORWARDED_PROTO = b"x-forwarded-proto"
+_SCHEMES = (b"http", b"https")
 _MOST_HOPS = 32
 """Looked at, from the right: the rest of a longer list is none that proxies of ours wrote."""
 
@@ -16,7 +18,7 @@ IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True)
 class TrustedProxies:
-    """The addresses whose `X-Forwarded-For` is believed."""
+    """The addresses whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
 
     networks: tuple[IpNetwork, ...]
 
@@ -36,6 +38,14 @@ class TrustedProxies:
             if not self._trusts(address):
                 break
         return client
+
+    def scheme_of(self, peer: bytes, headers: Headers, own: bytes) -> bytes:
+        """By which the client came: what a proxy says, if it is one scheme, else `own`, that of its connection."""
+        given = headers.first.get(FORWARDED_PROTO)
+        if given is None or headers.repeated(FORWARDED_PROTO) or not self._trusts(_address(peer)):
+            return own
+        scheme = given.strip().lower()
+        return scheme if scheme in _SCHEMES else own
 
     def _trusts(self, address: IpAddress | None) -> bool:
         return address is not None and any(address in network for network in self.networks)

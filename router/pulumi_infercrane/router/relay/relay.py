@@ -137,7 +137,9 @@ class Relay:
             raise stopping()
         refuse_path(request.head)
         key = self._identify(request.head)
+        scheme = self.scheme
         if self.proxies is not None:
+            scheme = self.proxies.scheme_of(peer, request.head.headers, scheme)
             peer = self.proxies.client_of(peer, request.head.headers)
         if request.head.path not in PROTOCOL_OF:
             return self._models(request, request_id, key)
@@ -145,7 +147,7 @@ class Relay:
         binding, spill, mirror, instead_of = choose(model, request, request_id, self.routes)
         if self.recorder is not None:
             self.recorder.offer(request_id, request.head.path, request.body)
-        bound = Bound(request, binding, model, request_id, peer, spill, mirror, instead_of, scheme=self.scheme)
+        bound = Bound(request, binding, model, request_id, peer, spill, mirror, instead_of, scheme=scheme)
         if self.telemetry is not None:
             name = key.name if key is not None else ""
             bound.asked = self.telemetry.asked(request_id, request.head, peer, model, name)

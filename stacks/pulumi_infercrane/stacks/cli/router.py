@@ -60,7 +60,7 @@ command.add_command(window)
 )
 @click.option("--tls-cert", type=_FILE, help="Certificate chain (PEM); with it clients are served by TLS.")
 @click.option("--tls-key", type=_FILE, help="Private key of the certificate (PEM).")
-@click.option("--trusted-proxies", metavar="CIDR,…", help="Addresses whose X-Forwarded-For says who the client is.")
+@click.option("--trusted-proxies", metavar="CIDR,…", help="Addresses whose X-Forwarded-For and -Proto are believed.")
 @click.option(
     "--max-connections",
     type=click.IntRange(min=1),
