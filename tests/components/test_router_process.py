@@ -49,6 +49,8 @@ def test_every_argument_is_an_option_of_its_own(files: Path) -> None:
         *("--tls-key", str(files / "key.pem")),
     ]
     assert options(workers=2, max_connections=500) == ["--workers", "2", "--max-connections", "500"]
+    assert options(trusted_proxies=["10.0.0.0/8", "::1"]) == ["--trusted-proxies", "10.0.0.0/8,::1"]
+    assert options(idle_s=900, max_body=1 << 25) == ["--idle", "900", "--max-body", "33554432"]
     assert options(status="0.0.0.0:9100") == ["--status", "0.0.0.0:9100"]
     assert options(access_log="-") == ["--access-log", "-"]
     assert options(access_log="access.jsonl") == ["--access-log", str(files / "access.jsonl")]
@@ -64,12 +66,17 @@ def test_the_router_understands_what_it_is_started_with(files: Path) -> None:
         tls=TlsFiles("chain.pem", "key.pem"),
         workers=2,
         max_connections=500,
+        trusted_proxies=("10.0.0.0/8",),
+        idle_s=900.5,
+        max_body=1 << 25,
         status="127.0.0.1:9100",
         access_log="-",
         record="record.yaml",
     )
     given = router_command(args, PLACE)[5:]
-    assert set(serve.make_context("serve", given).params) >= {"tls_cert", "record"}
+    taken = serve.make_context("serve", given).params
+    assert set(taken) >= {"tls_cert", "record"}
+    assert (taken["trusted_proxies"], taken["idle"], taken["max_body"]) == ("10.0.0.0/8", 900.5, 1 << 25)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +87,12 @@ def test_the_router_understands_what_it_is_started_with(files: Path) -> None:
         ({"listen": "8000"}, r"router\.listen: '8000' is not host:port"),
         ({"workers": 257}, r"router\.workers: 257 is not a whole number from 0 to 256"),
         ({"max_connections": 0}, r"router\.max_connections: 0 is not a whole number from 1"),
+        ({"trusted_proxies": ["10.0.0.1", "proxy"]}, r"router\.trusted_proxies: 'proxy' does not appear to be"),
+        ({"trusted_proxies": ["0.0.0.0/0"]}, r"router\.trusted_proxies: 0\.0\.0\.0/0: every client could say"),
+        ({"idle_s": 0}, r"router\.idle_s: 0 is no number of seconds above 0"),
+        ({"idle_s": float("inf")}, r"router\.idle_s: inf is no number"),
+        ({"idle_s": True}, r"router\.idle_s: True is no number"),
+        ({"max_body": 1.5}, r"router\.max_body: 1\.5 is not a whole number from 1"),
         ({"status": "here"}, r"router\.status: 'here' is not host:port"),
         ({"record": "none.yaml"}, r"router\.record: .*none\.yaml is no file"),
         ({"tls": TlsFiles("chain.pem", "none.pem")}, r"router\.tls\.key: .*none\.pem is no file"),

@@ -136,6 +136,9 @@ ROUTED = """\
     status: "127.0.0.1:9100"
     accessLog: "-"
     record: record.yaml
+    trustedProxies: [10.0.0.0/8, "::1"]
+    idleS: 900
+    maxBody: 33554432
   infercrane:route:
     limits:
       max_inflight: 64
@@ -174,6 +177,9 @@ def test_what_the_router_and_the_route_are_told(tmp_path: Path) -> None:
         status="127.0.0.1:9100",
         access_log="-",
         record=str(tmp_path / "record.yaml"),
+        trusted_proxies=("10.0.0.0/8", "::1"),
+        idle_s=900,
+        max_body=1 << 25,
     )
 
 
@@ -184,29 +190,33 @@ def test_a_route_changes_no_digest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("limits:", "limit:"), r"yaml:16: infercrane:route\.limit: unknown field; known are pins, .*limits"),
+        (("limits:", "limit:"), r"yaml:19: infercrane:route\.limit: unknown field; known are pins, .*limits"),
         (
             ("queue_timeout_s", "queue_timeout"),
-            r"yaml:18: infercrane:route\.limits\.queue_timeout: unknown field; known",
+            r"yaml:21: infercrane:route\.limits\.queue_timeout: unknown field; known",
         ),
-        (("64", "many"), r"yaml:17: infercrane:route\.limits\.max_inflight: must be a whole number from 1 to"),
-        (("2.5", "0"), r"yaml:18: infercrane:route\.limits\.queue_timeout_s: must be seconds, from 0\.001 to 86400"),
+        (("64", "many"), r"yaml:20: infercrane:route\.limits\.max_inflight: must be a whole number from 1 to"),
+        (("2.5", "0"), r"yaml:21: infercrane:route\.limits\.queue_timeout_s: must be seconds, from 0\.001 to 86400"),
         (
             ("[r2]", "[r1, r3]"),
-            r"yaml:19: infercrane:route\.pins\[1\]: no revision 'r3' is declared; declared are r1, r2",
+            r"yaml:22: infercrane:route\.pins\[1\]: no revision 'r3' is declared; declared are r1, r2",
         ),
-        (("revision: r2", "revision: r9"), r"yaml:20: infercrane:route\.mirror\.revision: no revision 'r9'"),
+        (("revision: r2", "revision: r9"), r"yaml:23: infercrane:route\.mirror\.revision: no revision 'r9'"),
         (
             ("percent: 10", "percent: 101"),
-            r"yaml:20: infercrane:route\.mirror\.percent: must be a whole number from 1 to 100",
+            r"yaml:23: infercrane:route\.mirror\.percent: must be a whole number from 1 to 100",
         ),
-        (("fallback: r1", "fallback: [r1]"), r"yaml:21: infercrane:route\.fallback: "),
-        (("least_inflight", "fastest"), r"yaml:22: infercrane:route\.balance: must be one of consistent_hash, "),
+        (("fallback: r1", "fallback: [r1]"), r"yaml:24: infercrane:route\.fallback: "),
+        (("least_inflight", "fastest"), r"yaml:25: infercrane:route\.balance: must be one of consistent_hash, "),
         (("requireKeys: true", "requireKeys: 1"), r"yaml:7: infercrane:router\.requireKeys: "),
         (("requireKeys: true", "requireKeys: false"), r"yaml:8: infercrane:router\.listen: .*loopback only"),
         (("0.0.0.0:8443", "unix:/run/x.sock"), r"yaml:8: infercrane:router\.listen: .*no host:port"),
         (("key: tls", "ky: tls"), r"yaml:9: infercrane:router\.tls\.ky: unknown key, did you mean 'key'"),
         (("workers: 2", "workers: 300"), r"yaml:10: infercrane:router\.workers: .*256"),
+        (("10.0.0.0/8", "10.0.0.1/8"), r"yaml:15: infercrane:router\.trustedProxies: 10\.0\.0\.1/8 has host bits set"),
+        (("[10.0.0.0/8, ", "[0.0.0.0/0, "), r"yaml:15: infercrane:router\.trustedProxies: .*every client could say"),
+        (("idleS: 900", "idleS: 0"), r"yaml:16: infercrane:router\.idleS: .*greater than 0"),
+        (("maxBody: 33554432", "maxBody: 0"), r"yaml:17: infercrane:router\.maxBody: .*1"),
         (("127.0.0.1:9100", "9100"), r"yaml:12: infercrane:router\.status: '9100' is not host:port"),
     ],
 )

@@ -1,6 +1,8 @@
 """The router process of a service: what it is started with. Another command line is another process."""
 
+import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_address
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 from pulumi_infercrane.components.errors import ComponentError
 from pulumi_infercrane.components.place import Place
 from pulumi_infercrane.router.addresses import ListenAddress, Listening, read_listen_address
+from pulumi_infercrane.router.clients.trusted_proxies import read_trusted_proxies
 from pulumi_infercrane.router.errors import AddressRefused
 
 MAX_WORKERS = 256
@@ -54,6 +57,12 @@ class RouterArgs:
     """Processes that serve; 0 is just one."""
     max_connections: int | None = None
     """Of clients, at a time."""
+    trusted_proxies: Sequence[str] = ()
+    """Addresses and networks whose word for who the client is, and how it came, is believed."""
+    idle_s: float | None = None
+    """How long a client may keep its connection open between two requests."""
+    max_body: int | None = None
+    """Bytes that a request may have."""
     status: str = ""
     """Address where `/livez`, `/readyz` and `/metrics` answer, besides the control socket."""
     access_log: str = ""
@@ -96,6 +105,20 @@ def read_address(argument: str, text: str, *, keyed: bool) -> Listening:
         raise InvalidRouter(argument, str(refused)) from None
 
 
+def read_proxies(argument: str, networks: Sequence[str]) -> str:
+    """The addresses and networks of proxies as the router's command line takes them.
+
+    Raises:
+        InvalidRouter: naming `argument`.
+    """
+    text = ",".join(networks)
+    try:
+        read_trusted_proxies(text)
+    except AddressRefused as refused:
+        raise InvalidRouter(argument, str(refused)) from None
+    return text
+
+
 def router_url(args: RouterArgs) -> str:
     """Base URL for clients on this machine, without `/v1`."""
     address = router_address(args)
@@ -128,6 +151,12 @@ def _options(args: RouterArgs) -> list[str]:
         options += ["--workers", str(_whole("workers", args.workers, 0, MAX_WORKERS))]
     if args.max_connections is not None:
         options += ["--max-connections", str(_whole("max_connections", args.max_connections, 1))]
+    if args.trusted_proxies:
+        options += ["--trusted-proxies", read_proxies("trusted_proxies", args.trusted_proxies)]
+    if args.idle_s is not None:
+        options += ["--idle", str(_seconds("idle_s", args.idle_s))]
+    if args.max_body is not None:
+        options += ["--max-body", str(_whole("max_body", args.max_body, 1))]
     if args.status:
         options += ["--status", str(read_address("status", args.status, keyed=True))]
     if args.access_log:
@@ -150,4 +179,10 @@ def _whole(argument: str, value: int, least: int, most: int | None = None) -> in
     if type(value) is not int or value < least or (most is not None and value > most):
         allowed = f"from {least}" + (f" to {most}" if most is not None else "")
         raise InvalidRouter(argument, f"{value!r} is not a whole number {allowed}")
+    return value
+
+
+def _seconds(argument: str, value: float) -> float:
+    if type(value) not in (int, float) or not 0 < value < math.inf:
+        raise InvalidRouter(argument, f"{value!r} is no number of seconds above 0")
     return value

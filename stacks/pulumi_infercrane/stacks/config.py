@@ -19,6 +19,7 @@ from pulumi_infercrane.components.router_process import (
     RouterArgs,
     TlsFiles,
     read_address,
+    read_proxies,
     router_address,
 )
 from pulumi_infercrane.guard.findings import YAML, Finding, findings
@@ -50,6 +51,9 @@ class RouterConfig(_Block):
     tls: TlsConfig | None = None
     workers: int = Field(default=0, ge=0, le=MAX_WORKERS)
     maxConnections: int | None = Field(default=None, ge=1)  # noqa: N815 - as in the file
+    trustedProxies: list[Text] = Field(default_factory=list)  # noqa: N815 - as in the file
+    idleS: float | None = Field(default=None, gt=0, allow_inf_nan=False)  # noqa: N815 - as in the file
+    maxBody: int | None = Field(default=None, ge=1)  # noqa: N815 - as in the file
     status: Text | None = None
     accessLog: Text | None = None  # noqa: N815 - as in the file
     record: Text | None = None
@@ -66,6 +70,16 @@ class RouterConfig(_Block):
             raise ValueError(error.problem) from None
         return text
 
+    @field_validator("trustedProxies")
+    @classmethod
+    def _can_be_trusted(cls, networks: list[str]) -> list[str]:
+        try:
+            if networks:
+                read_proxies("trustedProxies", networks)
+        except InvalidRouter as error:
+            raise ValueError(error.problem) from None
+        return networks
+
     def arguments(self, root: Path) -> RouterArgs:
         """What the component takes; relative paths are meant from `root`."""
         log = self.accessLog or ""
@@ -76,6 +90,9 @@ class RouterConfig(_Block):
             tls=TlsFiles(str(root / self.tls.cert), str(root / self.tls.key)) if self.tls else None,
             workers=self.workers,
             max_connections=self.maxConnections,
+            trusted_proxies=tuple(self.trustedProxies),
+            idle_s=self.idleS,
+            max_body=self.maxBody,
             status=self.status or "",
             access_log=log if log in ("", "-") else str(root / log),
             record=str(root / self.record) if self.record else "",

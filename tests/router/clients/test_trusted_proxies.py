@@ -93,7 +93,7 @@ def test_the_scheme_is_what_a_declared_proxy_says_if_it_says_one(peer: str, forw
     ],
 )
 def test_networks_that_are_none(text: str, why: str) -> None:
-    with pytest.raises(AddressRefused, match=f"--trusted-proxies.*{why}"):
+    with pytest.raises(AddressRefused, match=why):
         read_trusted_proxies(text)
 
 

@@ -64,9 +64,9 @@ def _network(text: str) -> IpNetwork:
     try:
         network = ipaddress.ip_network(text)
     except ValueError as error:
-        raise AddressRefused(f"--trusted-proxies: {error}") from error
+        raise AddressRefused(str(error)) from error
     if network.prefixlen == 0:
-        raise AddressRefused(f"--trusted-proxies {text}: every client could say it is another: name the proxies")
+        raise AddressRefused(f"{text}: every client could say it is another: name the proxies")
     return network
 
 

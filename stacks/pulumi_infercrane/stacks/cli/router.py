@@ -163,8 +163,12 @@ def _proxies(text: str | None) -> "TrustedProxies | None":
     if text is None:
         return None
     from pulumi_infercrane.router.clients.trusted_proxies import read_trusted_proxies
+    from pulumi_infercrane.router.errors import AddressRefused
 
-    return read_trusted_proxies(text)
+    try:
+        return read_trusted_proxies(text)
+    except AddressRefused as refused:
+        raise AddressRefused(f"--trusted-proxies: {refused}") from None
 
 
 def _policy(path: Path | None) -> "RecordingPolicy | None":
