@@ -160,6 +160,7 @@ def test_the_router_is_started_as_declared(lab: Lab) -> None:
     chain, key = certificate(lab.project, "localhost")
     status = f"127.0.0.1:{free_port()}"
     flags = {"tls": {"cert": chain.name, "key": key.name}, "workers": 2, "maxConnections": 50, "status": status}
+    flags |= {"trustedProxies": ["10.0.0.0/8"], "idleS": 30, "maxBody": 1000}
     declare(lab, router=flags, limits=ONE)
     lab.up()
     url = lab.pulumi("stack", "output", "url", "--stack", STACK).out.strip()
@@ -167,6 +168,8 @@ def test_the_router_is_started_as_declared(lab: Lab) -> None:
     trusting = ssl.create_default_context(cafile=str(chain))
     trusting.check_hostname = False
     assert httpx.get(f"{url}/models", verify=trusting, trust_env=False).json()["data"][0]["id"] == SERVICE
+    large = {"model": SERVICE, "messages": [{"role": "user", "content": "x" * 1000}]}
+    assert httpx.post(f"{url}/chat/completions", json=large, verify=trusting, trust_env=False).status_code == 413
     assert httpx.get(f"http://{status}/readyz", trust_env=False).json()["ready"]
     assert 'infercrane_router_workers{state="serving"} 2' in httpx.get(f"http://{status}/metrics", trust_env=False).text
     lab.pulumi("preview", "--expect-no-changes", "--stack", STACK)
