@@ -215,7 +215,7 @@ def test_a_route_changes_no_digest(tmp_path: Path) -> None:
         (("workers: 2", "workers: 300"), r"yaml:10: infercrane:router\.workers: .*256"),
         (("10.0.0.0/8", "10.0.0.1/8"), r"yaml:15: infercrane:router\.trustedProxies: 10\.0\.0\.1/8 has host bits set"),
         (("[10.0.0.0/8, ", "[0.0.0.0/0, "), r"yaml:15: infercrane:router\.trustedProxies: .*every client could say"),
-        (("idleS: 900", "idleS: 0"), r"yaml:16: infercrane:router\.idleS: .*greater than 0"),
+        (("idleS: 900", "idleS: 0"), r"yaml:16: infercrane:router\.idleS: must be above 0"),
         (("maxBody: 33554432", "maxBody: 0"), r"yaml:17: infercrane:router\.maxBody: .*1"),
         (("127.0.0.1:9100", "9100"), r"yaml:12: infercrane:router\.status: '9100' is not host:port"),
     ],

@@ -115,7 +115,12 @@ def _text(kind: str, context: Mapping[str, Any], said: str) -> str:
         return "must not be empty"
     if kind == "string_pattern_mismatch":
         return _FORMS.get(context["pattern"], f"does not have the form {context['pattern']}")
-    return _BOUNDS[kind].format(**context) if kind in _BOUNDS else said
+    return _BOUNDS[kind].format(**{name: _plain(bound) for name, bound in context.items()}) if kind in _BOUNDS else said
+
+
+def _plain(bound: Any) -> Any:
+    """A whole number without a point, as the bounds of our own messages are."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
 def _names(model: type[BaseModel], path: Sequence[str]) -> tuple[str, ...]:
