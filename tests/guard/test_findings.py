@@ -77,6 +77,13 @@ def test_yaml_has_keys_and_mappings() -> None:
     assert told({"nam": 1, "inner": 2}, YAML) == "inner: a mapping was expected; nam: unknown key, did you mean 'name'?"
 
 
+@pytest.mark.parametrize("name", ["str", "int", "float", "bool", "literal[", "[key]", ""])
+def test_an_unknown_field_keeps_its_name_whatever_it_is(name: str) -> None:
+    """These are pydantic's own words for where in a value something is."""
+    assert told({name: 1}).startswith(f"{name}: unknown field, known are name, ")
+    assert told({"inner": {name: 1}}) == f"inner.{name}: unknown field, known are size"
+
+
 def test_a_name_cannot_leave_its_line() -> None:
     assert told({"a\nb": 1}).startswith("a\\nb: unknown field")
 

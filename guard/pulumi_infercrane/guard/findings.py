@@ -1,7 +1,7 @@
 """What pydantic finds wrong with a document, in the words of our other messages."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -70,13 +70,18 @@ class Finding:
 def findings(error: ValidationError, model: type[BaseModel], terms: Terms = JSON) -> tuple[Finding, ...]:
     """Everything that was found wrong with a document of type `model`; what has several types is one finding."""
     details = error.errors(include_url=False, include_input=False)
-    places = itertools.groupby(details, key=lambda detail: _place(detail["loc"]))
+    places = itertools.groupby(details, key=_place)
     return tuple(_finding(path, list(group), model, terms) for path, group in places)
 
 
-def _place(loc: Iterable[int | str]) -> tuple[str, ...]:
-    """Without the name of the branch, where a value may be of several types, and without pydantic's mark of a key."""
-    path = [str(part) for part in loc if part != "[key]"]
+def _place(detail: Mapping[str, Any]) -> tuple[str, ...]:
+    """Without the name of the branch, where a value may be of several types, and without pydantic's mark of a key.
+
+    The last part of what should not be there is its own name, whatever it is.
+    """
+    if detail["type"] == "extra_forbidden":
+        return tuple(str(part) for part in detail["loc"])
+    path = [str(part) for part in detail["loc"] if part != "[key]"]
     if path and (path[-1] in _BRANCHES or path[-1].startswith("literal[")):
         path.pop()
     return tuple(path)

@@ -35,6 +35,7 @@ def test_a_whole_envelope_is_read(folder):
     ("change", "expected"),
     [
         (lambda e: e.update(extra=1), "schema_unknown: extra: unknown field"),
+        (lambda e: e.update({"int": 1}), "schema_unknown: int: unknown field"),
         (lambda e: e["scenario"].update(colour="red"), "schema_unknown: scenario.colour: unknown field"),
         (lambda e: e.update(schema="infercrane.evidence/v2"), "schema_unknown: the envelope's schema is not"),
         (lambda e: e["subject"].pop("chat_template_sha"), "binding_missing: subject.chat_template_sha is absent"),

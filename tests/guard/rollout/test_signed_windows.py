@@ -121,7 +121,13 @@ def test_the_watch_asks_for_signatures_too_and_freezes_nothing_unsigned():
 
 @pytest.mark.parametrize(
     ("signatures", "code"),
-    [(None, "bad_value"), ({}, "bad_value"), ({"payload": "e30="}, "bad_value"), ("no", "bad_value")],
+    [
+        (None, "bad_value"),
+        ({}, "bad_value"),
+        ({"payload": "e30="}, "bad_value"),
+        ({"int": 1}, "bad_value"),
+        ("no", "bad_value"),
+    ],
 )
 def test_what_are_no_signatures_make_no_window(signatures, code):
     problem = read_window(json.dumps(pair() | {"attestation": signatures}).encode()).problem
