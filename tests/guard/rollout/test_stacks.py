@@ -40,6 +40,15 @@ def test_nor_does_a_signed_one():
     assert (decision.action, told(decision)) == ("hold", [(False, "binding_mismatch")])
 
 
+def test_a_short_name_does_not_put_two_stacks_together():
+    halves = pair(end=5, stack="lab/prod"), pair(begin=5, stack="shop/prod")
+    assert step(*halves, stack="lab/prod").action == "hold"
+    decision = step(*halves, stack="prod")
+    assert decision.action == "hold"
+    assert decision.reasons[0].startswith("window.observed: conflict: windows of lab/prod and shop/prod")
+    assert step(halves[0], pair(begin=5, stack="prod"), stack="prod").verdict == "promote"
+
+
 @pytest.mark.parametrize("changes", [{"failed": 200}, {"lost": "worker"}])
 def test_what_happened_in_another_stack_does_no_harm_here(changes):
     assert step(pair(), pair(stack="lab/staging", **changes)).verdict == "promote"

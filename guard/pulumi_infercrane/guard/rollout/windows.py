@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Literal
 
 from pulumi_infercrane.guard.canonical import digest
@@ -15,7 +15,7 @@ from pulumi_infercrane.guard.evidence import envelope as envelopes
 from pulumi_infercrane.guard.evidence.records import Benchmark
 from pulumi_infercrane.guard.evidence.window import SCHEMA, VERSIONS, LoadedWindow, Window
 from pulumi_infercrane.guard.judging.rule import Finding, Member, Rule, Settings, Sides, unjudged, unknown
-from pulumi_infercrane.guard.policy import Policy, Waiver
+from pulumi_infercrane.guard.policy import Policy, Waiver, same_stack
 from pulumi_infercrane.guard.reasons import GATES, Problem, gate_rank
 from pulumi_infercrane.guard.rollout.benchmark import benchmark_of
 from pulumi_infercrane.guard.rollout.question import (
@@ -147,6 +147,9 @@ def _obstacles(question: Question, pieces: Sequence[Piece], used: Sequence[Windo
         return
     if overlap:
         yield Problem("conflict", "windows overlap: the same requests would count twice")
+    stacks = sorted({window.stack for window in used if window.stack})
+    if not all(same_stack(one, other) for one, other in combinations(stacks, 2)):
+        yield Problem("conflict", f"windows of {' and '.join(stacks)}: which stack is meant, in full?")
     age = question.as_of - used[-1].ended
     if age > question.fresh:
         yield Problem(
