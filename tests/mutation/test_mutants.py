@@ -10,6 +10,7 @@ from tests.mutation import report
 from tests.mutation.mutants import mutants
 
 Names = Callable[[str], list[str]]
+GUARD = Path(__file__).parents[2] / "guard" / "pulumi_infercrane" / "guard"
 
 
 @pytest.fixture
@@ -77,3 +78,15 @@ def test_the_defaults_of_a_function_are_made_where_it_is(tmp_path: Path) -> None
 def test_the_page_shows_the_results() -> None:
     page = report.PAGE.read_text()
     assert page == report.page(page, json.loads(report.RESULTS.read_text()))
+
+
+def test_every_line_with_an_equivalent_mutant_is_still_there() -> None:
+    """A run that finds one listed in vain does not start."""
+    lines = {module: _lines(module) for module, _ in report.equivalent()}
+    for module, name in report.equivalent():
+        changed = name.partition(" | ")[2]
+        assert any(changed.startswith(f"{line} | ") for line in lines[module]), (module, name)
+
+
+def _lines(module: str) -> set[str]:
+    return {line.strip() for line in (GUARD / module).read_text().splitlines()}
