@@ -253,3 +253,9 @@ def test_without_a_stack_the_way_out_is_named(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
     with pytest.raises(ConfigError, match=r"no Pulumi\.<stack>\.yaml in .*pulumi stack init"):
         find_project(tmp_path, None)
+
+
+def test_a_stack_without_settings_is_told_which_there_are(tmp_path: Path) -> None:
+    configured(tmp_path)
+    with pytest.raises(ConfigError, match=r"Pulumi\.prdo\.yaml: no such file.*there are: dev$"):
+        find_project(tmp_path, "prdo")

@@ -87,6 +87,15 @@ def test_an_engine_that_cannot_even_start_a_preview_is_quoted(engine: Engine, tm
         engine.preview(tmp_path / "op")
 
 
+def test_an_engine_without_a_login_is_told_how_to_log_in(engine: Engine, tmp_path: Path) -> None:
+    script(
+        tmp_path,
+        "echo 'error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions' >&2; exit 255",
+    )
+    with pytest.raises(EngineError, match=r"^pulumi is not logged in: run `pulumi login --local`"):
+        engine.preview(tmp_path / "op")
+
+
 def test_finished_steps_are_passed_on_and_the_rest_is_kept(engine: Engine, tmp_path: Path) -> None:
     script(tmp_path, "echo ' +  a:b:Thing one creating (0s)'; echo ' +  a:b:Thing one created (0.1s)'")
     said: list[str] = []

@@ -104,7 +104,10 @@ class Policy:
         name = stack_name(stack)
         kinds = self.required.get(name) or self.required.get("default")
         if kinds is None:
-            raise PolicyError(f"{self.source}: required_kinds says nothing about stack {name!r}: add it, or 'default'")
+            raise PolicyError(
+                f"{self.source}: required_kinds says nothing about stack {name!r}: add it, or 'default', "
+                f"or say which stack this is (--stack)"
+            )
         if BY_CHANGE not in kinds:
             return kinds
         added = {kind for name in classes for kind in self.by_change.get(name, ())}

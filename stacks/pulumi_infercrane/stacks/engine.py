@@ -32,6 +32,8 @@ DEFEATING = ("PULUMI_DISABLE_REFRESH_BEFORE_UPDATE", "PULUMI_DISABLE_PROVIDER_PR
 FINISHED = re.compile(r"\s*([-+~]+)\s+(\S+:\S+)\s+(\S+)\s+((?:created|updated|deleted|replaced|\*\*\w+).*)")
 """A finished step in the engine's output: sign, type, name, and what was done."""
 
+NOT_LOGGED_IN = "PULUMI_ACCESS_TOKEN must be set"
+"""Of all backends the engine asks for the one in the cloud."""
 INPUT = re.compile(r"(?:error: )?(\S+) resource '([^']*)': property (\S+) value \{.*?\} has a problem: ", re.DOTALL)
 """How the engine begins what a check of ours says: with the value it looked at, in the words of Go."""
 
@@ -274,4 +276,6 @@ def _tail(path: Path) -> str:
         lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:
         return ""
-    return "\n".join(lines[-LAST_LINES:])
+    if any(NOT_LOGGED_IN in line for line in lines):
+        return "pulumi is not logged in: run `pulumi login --local`, or log in to the backend that has your stacks"
+    return "\n".join(lines[-LAST_LINES:]).removeprefix("error: ")

@@ -64,12 +64,19 @@ def find_project(start: Path, stack: str | None) -> Project:
     chosen = stack or os.environ.get("PULUMI_STACK") or _only_stack(folder)
     project = Project(folder, str(settings.get("name", folder.name)), chosen, _backend(settings))
     if not project.settings.is_file():
-        raise ConfigError(f"{project.settings}: no such file; `infercrane` reads the stack's configuration from it")
+        known = ", ".join(_stacks(folder)) or "none"
+        raise ConfigError(
+            f"{project.settings}: no such file; `infercrane` reads the stack's configuration from it; there are: {known}"
+        )
     return project
 
 
+def _stacks(folder: Path) -> list[str]:
+    return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in folder.glob("Pulumi.*.yaml"))
+
+
 def _only_stack(folder: Path) -> str:
-    stacks = sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in folder.glob("Pulumi.*.yaml"))
+    stacks = _stacks(folder)
     if not stacks:
         raise ConfigError(f"no Pulumi.<stack>.yaml in {folder}: write one, then `pulumi stack init <stack>`")
     if len(stacks) != 1:

@@ -38,7 +38,9 @@ from pulumi_infercrane.guard.canonical import digest_bytes
 PREVIOUS = "previous"
 """`rollbackTo` by role instead of digest."""
 
-NO_WAY_BACK = "no previous revision is recorded; what was rolled back comes again only by new evidence"
+NO_WAY_BACK = (
+    "no previous revision is recorded: none served before, or it was rolled back and comes again only by new evidence"
+)
 
 
 def check(declared: Declared, old: Mapping[str, Any]) -> Outcome:

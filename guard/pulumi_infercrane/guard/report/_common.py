@@ -160,14 +160,14 @@ def revision(digest: str, context: Context) -> str:
 
 
 def described(digest: str, context: Context) -> str:
-    """`file:model.gguf, Q4_K_M, llama.cpp b1, 2 × H100`, as its evidence says; empty where none is about it."""
+    """`hf://org/name@0f1e2d3c4b5a, llama.cpp b1, 2 × H100`, as its evidence says; empty where none is about it."""
     items = context.evidence.about(digest).items if context.evidence else ()
     found = next((item.envelope.subject for item in items if item.envelope), None)
     if found is None:
         return ""
-    engine, accelerator = found.engine, found.accelerator
+    engine, accelerator, pin = found.engine, found.accelerator, (found.model.commit or "")[:12]
     words = (
-        found.model.source,
+        f"{found.model.source}@{pin}" if pin else found.model.source,
         found.quantization,
         f"{engine.name} {engine.version}",
         f"{accelerator.count} × {accelerator.sku}",

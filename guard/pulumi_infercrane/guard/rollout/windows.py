@@ -141,9 +141,7 @@ def _obstacles(question: Question, pieces: Sequence[Piece], used: Sequence[Windo
     if not used:
         aside = Counter(piece.problem.code for piece in pieces if piece.problem)
         listed = "".join(f"; {number} set aside as {code}" for code, number in sorted(aside.items()))
-        yield Problem(
-            "no_evidence", f"{len(pieces)} windows were given, none is of this route since it changed{listed}"
-        )
+        yield Problem("no_evidence", f"of {len(pieces)} windows given none is of this route since it changed{listed}")
         return
     if overlap:
         yield Problem("conflict", "windows overlap: the same requests would count twice")
