@@ -66,7 +66,7 @@ def find_project(start: Path, stack: str | None) -> Project:
     if not project.settings.is_file():
         known = ", ".join(_stacks(folder)) or "none"
         raise ConfigError(
-            f"{project.settings}: no such file; `infercrane` reads the stack's configuration from it; there are: {known}"
+            f"{project.settings}: no such file; `infercrane` reads a stack's settings there; there are: {known}"
         )
     return project
 
