@@ -116,6 +116,7 @@ async def test_an_upstream_that_is_not_there(router: Running, logged: Logged) ->
     [
         (chat(model="other"), 404, "model_not_found", "/v1/chat/completions"),
         (request(b"{}", path="/metrics"), 404, "unsupported_endpoint", "/metrics"),
+        (request(b"{}", path="/" + 2000 * "x"), 404, "unsupported_endpoint", "/" + 511 * "x"),
         (b"GARBAGE\r\n\r\n", 400, "bad_request", None),
     ],
 )

@@ -15,6 +15,8 @@ from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.telemetry.requests import Ended
 
 STANDARD_OUTPUT = "-"
+MOST_OF_PATH = 512
+"""Bytes shown; those of a request for nothing we have can be thousands."""
 
 _LINE = b'{"time":"%b.%03dZ","request_id":"%b",%b,"seconds":%.6f%b,"peer":"%b"}\n'
 
@@ -73,11 +75,12 @@ def line_of(ended: Ended) -> bytes:
     Ids and addresses of clients are checked where they come in, so that nothing in them needs an escape.
     """
     asked = ended.asked
+    members = _shared if ended.revision else _members  # refused ones differ: they would push the others out
     return _LINE % (
         _second(int(ended.at)),
         ended.at * 1000 % 1000,
         asked.request_id,
-        _shared(
+        members(
             asked.method,
             asked.path,
             asked.model,
@@ -111,8 +114,7 @@ def _figures(ended: Ended) -> bytes:
     return found
 
 
-@lru_cache(maxsize=1024)
-def _shared(
+def _members(
     method: bytes,
     path: bytes,
     model: str,
@@ -128,7 +130,7 @@ def _shared(
     """What many requests have in common, as members of a JSON object."""
     found = {
         "method": method.decode("latin-1"),
-        "path": path.decode("latin-1"),
+        "path": path[:MOST_OF_PATH].decode("latin-1"),
         "model": model,
         "service": service,
         "revision": revision,
@@ -140,6 +142,9 @@ def _shared(
         "key": key,
     }
     return orjson.dumps({name: value for name, value in found.items() if value})[1:-1]
+
+
+_shared = lru_cache(maxsize=1024)(_members)
 
 
 @lru_cache(maxsize=2)

@@ -21,7 +21,7 @@ BATCH = 64
 """Requests noted together: what noting needs is then fetched from memory once, not once per request."""
 HELD_S = 0.05
 """How long a request waits for others to be noted with."""
-MAX_BATCHES = 1_000
+MAX_BATCHES = 500
 """That may wait for the thread; what is more is dropped and counted."""
 CLOSE_S = 5.0
 
