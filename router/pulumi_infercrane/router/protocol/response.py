@@ -33,18 +33,21 @@ class ResponseReader:
 
     __slots__ = (
         "_held",
+        "_keep_alive",
         "_lines",
         "_parser",
         "_pieces",
         "_start_line",
         "_trailers",
         "beside_body",
+        "chunked",
         "complete",
         "ends_at_eof",
         "feed_body",
         "head_done",
         "headers",
         "interim",
+        "is_event_stream",
         "keep_alive",
         "on_body",
         "over",
@@ -57,7 +60,11 @@ class ResponseReader:
         self.on_body = pieces.append
         self.status = 0
         self.headers = _NO_HEADERS
+        """Until the head is written."""
         self.head_done = False
+        self.chunked = False
+        self.is_event_stream = False
+        self._keep_alive: bytes | None = None
         self.over = False
         """Complete, or worse."""
         self.complete = False
@@ -137,21 +144,18 @@ class ResponseReader:
             return len(data) - len(data.rstrip(b"\r\n")) > len(b"\r\n\r\n")
         return len(self._pieces[-1]) < len(data)
 
-    @property
-    def chunked(self) -> bool:
-        return b"transfer-encoding" in self.headers.first
-
-    @property
-    def is_event_stream(self) -> bool:
-        return self.headers.first.get(b"content-type", b"").startswith(b"text/event-stream")
-
     def head(self, added: bytes, dropped: frozenset[bytes]) -> bytes:
-        """The head for the client: theirs without what is dropped, then `added` header lines."""
-        return b"HTTP/1.1 %b\r\n%b%b\r\n" % (self._start_line, self.headers.without(dropped), added)
+        """The head for the client: theirs without what is dropped, then `added` header lines.
+
+        Their headers are let go, so that none is kept for as long as a stream lasts.
+        """
+        kept = self.headers.without(dropped)
+        self.headers, self._lines = _NO_HEADERS, []
+        return b"HTTP/1.1 %b\r\n%b%b\r\n" % (self._start_line, kept, added)
 
     def idle_seconds(self, most: float) -> float:
         """How long this connection may wait for its next use: earlier than the upstream closes it."""
-        given = self.headers.first.get(b"keep-alive")
+        given = self._keep_alive
         for part in given.split(b",") if given else ():
             name, _, value = part.strip().partition(b"=")
             if name.lower() == b"timeout" and value.isdigit():
@@ -203,7 +207,11 @@ class ResponseReader:
         coded = self._read_coding()
         self.head_done = True
         self.complete = self.complete or self.status in _BODILESS
-        self.ends_at_eof = not (self.complete or coded or b"content-length" in self.headers.first)
+        values = self.headers.first
+        self.ends_at_eof = not (self.complete or coded or b"content-length" in values)
+        self.chunked = coded
+        self.is_event_stream = values.get(b"content-type", b"").startswith(b"text/event-stream")
+        self._keep_alive = values.get(b"keep-alive")
 
     def _read_coding(self) -> bool:
         """Whether the body comes in chunks."""
