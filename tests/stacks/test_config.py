@@ -117,7 +117,7 @@ def test_a_secret_in_our_namespace_is_refused(tmp_path: Path) -> None:
         (("llama.cpp", "lama.cpp"), r"Pulumi\.dev\.yaml:11: .*lama\.cpp.*llama\.cpp"),
         ((f"{SERVER}", "latest"), r"Pulumi\.dev\.yaml:14: .*sha256"),
         (("revisions/r2.yaml", "../r2.yaml"), r"Pulumi\.dev\.yaml:16: \.\./r2\.yaml lies outside the project"),
-        (("revisions/r2.yaml", '"a\\0b"'), r"Pulumi\.dev\.yaml:16: a path cannot have a NUL in it"),
+        (("revisions/r2.yaml", '"a\\0b"'), r"Pulumi\.dev\.yaml:17: a text cannot have a NUL in it"),
         (("revisions/r2.yaml", "revisions/none.yaml"), r"none\.yaml: cannot be read"),
     ],
 )

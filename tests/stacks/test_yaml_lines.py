@@ -25,7 +25,13 @@ def test_a_key_given_twice_is_refused_with_both_lines() -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("a: [", r"f\.yaml:1: not valid YAML"), ("- a", "not a mapping"), ("3", "not a"), ("[" * 1500, "nested too deep")],
+    [
+        ("a: [", r"f\.yaml:1: not valid YAML"),
+        ("- a", "not a mapping"),
+        ("3", "not a"),
+        ('a:\n  - "x\\0"', r"f\.yaml:2: a text cannot have a NUL in it"),
+        ("[" * 1500, "nested too deep"),
+    ],
 )
 def test_what_is_not_a_mapping_is_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):

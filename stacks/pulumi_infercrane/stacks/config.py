@@ -277,8 +277,6 @@ def _absolute(spec: RevisionSpec, root: Path) -> RevisionSpec:
 
 
 def _inside(root: Path, path: str, file: Path, line: int | None) -> Path:
-    if "\0" in path:
-        raise ConfigError(f"{_where(file, line)}: a path cannot have a NUL in it")
     resolved = (root / path).resolve()
     if not resolved.is_relative_to(root.resolve()):
         raise ConfigError(f"{_where(file, line)}: {path} lies outside the project")

@@ -48,7 +48,7 @@ def load_yaml(text: str, source: str) -> Located:
     """Parse a YAML mapping.
 
     Raises:
-        ConfigError: not YAML, not a mapping, or a key given twice; with source and line.
+        ConfigError: not YAML, not a mapping, a key given twice, or a NUL in a text; with source and line.
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -73,6 +73,9 @@ def load_yaml(text: str, source: str) -> Located:
 
 
 def _walk(node: yaml.Node, path: Path, lines: dict[Path, int], source: str) -> None:
+    """Collect the lines; also refuse what neither a file's name nor a program's argument can be."""
+    if isinstance(node, yaml.ScalarNode) and "\0" in node.value:
+        raise ConfigError(f"{source}:{node.start_mark.line + 1}: a text cannot have a NUL in it")
     if isinstance(node, yaml.MappingNode):
         for key, child in node.value:
             here = (*path, str(key.value))

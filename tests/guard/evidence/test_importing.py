@@ -288,7 +288,7 @@ def test_without_a_tool_the_true_reason_is_told(load_run, tmp_path, said, change
 
 
 def test_a_window_in_whole_seconds_may_be_a_little_short(load_run, tmp_path, said):
-    import_file(load_run, tmp_path, of_load(said, end="2026-11-30T04:13:50Z"))
+    assert import_file(load_run, tmp_path, of_load(said, end="2026-11-30T04:13:50Z")).path.is_file()
 
 
 def test_a_file_that_is_not_there_is_told_as_that(tmp_path, said):

@@ -110,7 +110,8 @@ async def test_a_change_of_the_route_ends_a_window_and_loses_no_time(shared: Run
     assert before.ended == after.started
 
 
-async def test_a_request_from_before_the_route_changed_is_in_no_window(shared: Running, upstream: Upstream) -> None:
+def answering_late(upstream: Upstream) -> asyncio.Event:
+    """It answers when this is set."""
     released = asyncio.Event()
 
     async def late(call: Call) -> None:
@@ -118,6 +119,11 @@ async def test_a_request_from_before_the_route_changed_is_in_no_window(shared: R
         await call.send(whole(ANSWER))
 
     upstream.script = late
+    return released
+
+
+async def test_a_request_from_before_the_route_changed_is_in_no_window(shared: Running, upstream: Upstream) -> None:
+    released = answering_late(upstream)
     async with await shared.client() as client:
         await client.send(chat(False, f"X-Request-Id: {to(R1, shared)[0]}"))
         await upstream.call()
@@ -129,13 +135,7 @@ async def test_a_request_from_before_the_route_changed_is_in_no_window(shared: R
 
 
 async def test_a_request_that_ends_in_the_next_window_counts_there(shared: Running, upstream: Upstream) -> None:
-    released = asyncio.Event()
-
-    async def late(call: Call) -> None:
-        await released.wait()
-        await call.send(whole(ANSWER))
-
-    upstream.script = late
+    released = answering_late(upstream)
     async with await shared.client() as client:
         await client.send(chat(False, f"X-Request-Id: {to(R1, shared)[0]}"))
         await upstream.call()

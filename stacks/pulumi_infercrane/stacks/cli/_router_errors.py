@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec
+from typing import NoReturn, ParamSpec
 
 import click
 
@@ -37,7 +37,7 @@ def router_errors(command: Callable[P, None]) -> Callable[P, None]:
     return wrapped
 
 
-def fail(problem: str, code: int = 1) -> None:
+def fail(problem: str, code: int = 1) -> NoReturn:
     """Say what is wrong, and end."""
     click.echo(f"error: {problem}", err=True)
     sys.exit(code)

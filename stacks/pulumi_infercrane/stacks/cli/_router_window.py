@@ -8,7 +8,7 @@ import click
 from pulumi_infercrane.guard import SigningKey
 from pulumi_infercrane.guard.files import why
 from pulumi_infercrane.stacks.cli._keys import open_key, sign_with_option
-from pulumi_infercrane.stacks.cli._router_errors import router_errors
+from pulumi_infercrane.stacks.cli._router_errors import fail, router_errors
 from pulumi_infercrane.stacks.cli._router_keys import control_option
 
 
@@ -49,4 +49,4 @@ async def _take(control: Path, service: str, folder: Path, key: SigningKey | Non
         try:
             return await take(router, service, folder, key=key)
         except OSError as error:
-            raise click.ClickException(f"{folder} cannot be written: {why(error)}") from error
+            fail(f"{folder} cannot be written: {why(error)}")
