@@ -13,6 +13,8 @@ EVENTS = "schema: infercrane.policy/v1\nrequired_kinds: [reliability]\nrules: [{
 PLACES = [
     ({}, True),
     ({"stack": "prod"}, True),
+    ({"stack": "shop/prod"}, True),
+    ({"stack": "lab/prod"}, False),
     ({"stack": "staging"}, False),
     ({"environment": "staging"}, False),
     ({"environment": "staging", "stack": "prod"}, True),
@@ -26,7 +28,7 @@ def somewhere(where):
 @pytest.mark.parametrize(("where", "counts"), PLACES)
 def test_events_are_those_of_the_stack_that_is_decided_about(folder, where, counts):
     folder.reliability(change=somewhere(where))
-    decision = folder.decide(policy=EVENTS, stack="prod")
+    decision = folder.decide(policy=EVENTS, stack="shop/prod")
     assert ("1 set aside as binding_mismatch" in decision.reasons[0]) is not counts
 
 
@@ -34,7 +36,7 @@ def test_events_are_those_of_the_stack_that_is_decided_about(folder, where, coun
 def test_so_are_costs(folder, where, counts):
     folder.cost("candidate", change=somewhere(where))
     decision = folder.decide(
-        policy=EVENTS.replace("reliability", "cost").replace("crashes", "per_good_request"), stack="prod"
+        policy=EVENTS.replace("reliability", "cost").replace("crashes", "per_good_request"), stack="shop/prod"
     )
     assert ("candidate measurement; 1 set aside as binding_mismatch" in " ".join(decision.reasons)) is not counts
 

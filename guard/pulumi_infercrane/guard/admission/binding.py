@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from pulumi_infercrane.guard.evidence.envelope import Envelope, Subject
 from pulumi_infercrane.guard.evidence.folder import LoadedEvidence
-from pulumi_infercrane.guard.policy import stack_name
+from pulumi_infercrane.guard.policy import same_stack
 from pulumi_infercrane.guard.reasons import Problem, gate_rank
 
 _ANSWERS = ("model", "tokenizer_digest", "chat_template_sha", "runtime", "engine", "quantization")
@@ -45,6 +45,6 @@ def _answer_alike(one: Subject, other: Subject) -> bool:
 
 def _stack_problem(measured: Subject, stack: str) -> Problem | None:
     declared = measured.stack or measured.environment
-    if not declared or stack_name(declared) == stack_name(stack):
+    if not declared or same_stack(declared, stack):
         return None
     return Problem("binding_mismatch", f"measured in {declared!r}, this decision is about {stack!r}")
