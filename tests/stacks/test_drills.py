@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pulumi_infercrane.components.supervision.observing import observe
+from pulumi_infercrane.components.supervision.readiness import Probe, problem
 from pulumi_infercrane.components.supervision.restarting import restart
 from pulumi_infercrane.components.supervision.starting import Specification, ensure
 from pulumi_infercrane.components.supervision.stopping import stop
@@ -25,6 +26,7 @@ from tests.stacks.test_rehearsal import table_of
 
 pytestmark = pytest.mark.runtime
 Start = Callable[..., LlamaServer]
+READY_S = 30.0
 LONG = 900
 """Tokens; a slot of the servers below has room for 1024."""
 
@@ -36,9 +38,20 @@ def supervised(runtimes: dict[str, Any], tmp_path: Path) -> Iterator[tuple[Path,
     place = ("-m", model, "--alias", "chat", "--host", "127.0.0.1", "--port", "{port}")
     argv = (server, *place, "-c", "1024", "--parallel", "2", "--threads", "1", "--metrics", "--fit", "off")
     specification = Specification("r2", tmp_path, argv, {}, "127.0.0.1", 0, 5, 2, 60, 1)
-    running, _ = ensure(specification)
-    yield specification.folder, f"http://127.0.0.1:{running.port}"
-    stop(specification.folder)
+    url = f"http://127.0.0.1:{ensure(specification)[0].port}"
+    try:
+        asyncio.run(serving(url))
+        yield specification.folder, url
+    finally:
+        stop(specification.folder)
+
+
+async def serving(url: str) -> None:
+    """Return when the server generates; `ensure` only says that its process has been started."""
+    probe = Probe(url, "/health", model="chat", models_path="/v1/models", generation_path="/v1/chat/completions")
+    async with asyncio.timeout(READY_S):
+        while await problem(probe):
+            await asyncio.sleep(0.05)
 
 
 @pytest.fixture
