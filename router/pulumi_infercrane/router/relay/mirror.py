@@ -103,11 +103,6 @@ class Mirrors:
             if not self._inflight[copy.traffic]:
                 del self._inflight[copy.traffic]
 
-    def check(self, now: float) -> None:
-        """Run the timers of all copies."""
-        for copy in tuple(self.open):
-            copy.check(now)
-
     def cancel(self) -> None:
         """End all copies."""
         for copy in tuple(self.open):

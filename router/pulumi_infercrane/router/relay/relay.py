@@ -6,7 +6,7 @@ import logging
 import re
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import time
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from pulumi_infercrane.router.protocol.request import Head, Limits, Request, has
 from pulumi_infercrane.router.protocol.response import own_answer
 from pulumi_infercrane.router.relay.client import ClientConnection
 from pulumi_infercrane.router.relay.idle import Idle
-from pulumi_infercrane.router.relay.mirror import Mirrors
+from pulumi_infercrane.router.relay.mirror import Copy, Mirrors
 from pulumi_infercrane.router.relay.probes import Prober
 from pulumi_infercrane.router.relay.uploads import Uploads
 from pulumi_infercrane.router.routing.dispatch import Bound, choose, no_model, refuse_path, stopping
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAX_TURNED_AWAY = 1024
+SWEPT_TOGETHER = 64
+"""Connections whose timers run before others have their turn: those of a thousand take 4 ms."""
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _UNROUTABLE = frozenset({"no_route", "no_upstream"})
 _SHED = frozenset({"draining", "overloaded"})
@@ -213,26 +215,34 @@ class Relay:
             refused.asked.end(outcome, refused.status, refused.reason, refused.service)
 
     async def sweep_forever(self) -> None:
-        """Run the timers of all connections: one pass per `sweep_s` instead of a timer per event."""
+        """Run all timers: one pass per `sweep_s` instead of a timer per event."""
         while True:
             await asyncio.sleep(self.timers.sweep_s)
+            timed: tuple[ClientConnection | Copy, ...] = (*self.clients, *self.mirrors.open)
+            for begin in range(0, len(timed), SWEPT_TOGETHER):
+                self._check(timed[begin : begin + SWEPT_TOGETHER])
+                await asyncio.sleep(0)
             try:
-                self.sweep()
-            except Exception:  # noqa: BLE001 - a fault in one connection must not end the timers of all
+                self._sweep_routes()
+            except Exception:  # noqa: BLE001 - the timers of the connections have to go on
                 _log.exception("sweep failed")
 
-    def sweep(self) -> None:
+    def _check(self, timed: Sequence[ClientConnection | Copy]) -> None:
         now = self.clock()
-        for client in tuple(self.clients):
-            client.check(now)
-        self.mirrors.check(now)
+        for one in timed:
+            try:
+                one.check(now)
+            except Exception:  # noqa: BLE001 - a fault in one connection must not end the timers of all
+                _log.exception("the timers of a connection failed")
+
+    def _sweep_routes(self) -> None:
         for pool in self.compiler.pools:
             pool.expire()
         for binding in self.routes.watched:
             binding.replicas.refresh()
-        self.prober.probe_due(self.routes.watched, now)
+        self.prober.probe_due(self.routes.watched, self.clock())
         for traffic in self.traffic.all():
-            traffic.cut_overdue(now)
+            traffic.cut_overdue(self.clock())
         self.traffic.drop_ended()
 
     def finish_up(self) -> None:
