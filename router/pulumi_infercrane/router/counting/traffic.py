@@ -123,11 +123,11 @@ class TrafficBook:
     def of(self, service: str, revision: str) -> Traffic:
         """The counters of a revision, new ones if there are none."""
         self._leaving.pop((service, revision), None)
-        return self._traffic.setdefault((service, revision), Traffic(service, revision))
+        return _one_of(self._traffic, service, revision)
 
     def of_copies(self, service: str, revision: str) -> Traffic:
         """The counters of the requests that were copied to a revision."""
-        return self._copies.setdefault((service, revision), Traffic(service, revision))
+        return _one_of(self._copies, service, revision)
 
     def forget(self, service: str, revision: str) -> None:
         """A removed revision ends its series, once its requests have ended: one may have begun while it went."""
@@ -163,3 +163,11 @@ class TrafficBook:
 
     def copies(self) -> tuple[Traffic, ...]:
         return tuple(self._copies.values())
+
+
+def _one_of(known: dict[tuple[str, str], Traffic], service: str, revision: str) -> Traffic:
+    """Made only when there is none: every change of a table asks for those of all revisions of all services."""
+    one = known.get((service, revision))
+    if one is None:
+        one = known[service, revision] = Traffic(service, revision)
+    return one
