@@ -149,9 +149,9 @@ class Exchange:
         reader.feed(rest)
         if self._reframed is not None:
             rest = self._reframed.pass_on(self._pieces, whole=reader.complete)
-        self.observe()
         self._head_sent = True
         self._client.write(head + rest)
+        self.observe()
         if reader.complete:
             self.answer_complete()
         elif self._upstream is not None and self._reframed is None and not self._observer.eager:
