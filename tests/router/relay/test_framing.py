@@ -247,6 +247,24 @@ async def test_F3_what_can_become_no_answer_is_not_waited_for(
     assert (await client.ask(chat())).error == "upstream_protocol"
 
 
+@pytest.mark.parametrize("more", [b"x" * 100_000, b"x\r\nX: " * 20_000], ids=["one header", "many headers"])
+async def test_N14_a_head_without_end_is_not_kept(
+    router: Running, client: Client, upstream: Upstream, more: bytes
+) -> None:
+    sent = 0
+
+    async def never_end(call: Call) -> None:
+        nonlocal sent
+        await call.send(b"HTTP/1.1 200 OK\r\nX: ")
+        while not call.reader.at_eof() and sent < 100_000_000:
+            await call.send(more)
+            sent += len(more)
+
+    upstream.script = never_end
+    assert (await client.ask(chat())).error == "upstream_protocol"
+    assert sent < 16 * 1024 * 1024
+
+
 async def test_F3_an_answer_may_come_byte_by_byte(client: Client, upstream: Upstream) -> None:
     async def slowly(call: Call) -> None:
         for byte in whole(ANSWER):
@@ -556,3 +574,17 @@ async def test_an_idle_client_connection_serves_many_requests(
         assert (await client.ask(chat(stream=False))).whole
     assert upstream.connections == 1
     await eventually(lambda: router.traffic().inflight == 0)
+
+
+HOP_BY_HOP = ("Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "TE", "Trailer")
+
+
+async def test_N8_what_concerns_one_connection_ends_here_both_ways(client: Client, upstream: Upstream) -> None:
+    async def tell(call: Call) -> None:
+        await call.send(whole(ANSWER, headers="".join(f"{name}: x\r\n" for name in HOP_BY_HOP).encode()))
+
+    upstream.script = tell
+    answer = await client.ask(chat(False, *(f"{name}: x" for name in HOP_BY_HOP), "X-Kept: 1"))
+    assert [name for name in HOP_BY_HOP if upstream.calls[0].header(name)] == []
+    assert [name for name in HOP_BY_HOP if answer.header(name)] == []
+    assert upstream.calls[0].header("x-kept") == "1"

@@ -327,6 +327,7 @@ async def test_a_refused_connection_is_tried_once_at_another_upstream(
         answers = [await client.ask(chat()) for _ in range(2)]
         assert [answer.status for answer in answers] == [200, 200]
         assert sorted(answer.header("x-infercrane-attempt") or "" for answer in answers) == ["1", "2"]
+        assert sorted(call.header("x-infercrane-attempt") or "" for call in upstream.calls) == ["1", "2"]
         await router.flip(R2)
         answer = await client.ask(chat())
         assert (answer.status, answer.error) == (503, "connect_failed")
@@ -342,6 +343,32 @@ async def test_a_pooled_connection_that_was_closed_is_replaced_without_a_second_
     await asyncio.sleep(0.05)
     answer = await client.ask(chat())
     assert (answer.whole, answer.header("x-infercrane-attempt")) == (True, "1")
+
+
+@pytest.mark.parametrize("reset", [False, True])
+async def test_N1_what_was_sent_on_a_used_connection_is_not_sent_again(
+    router: Running, client: Client, upstream: Upstream, reset: bool
+) -> None:
+    """The upstream may have closed it in the same moment, or have begun to generate: nobody can know."""
+    assert (await client.ask(chat(stream=False))).whole
+
+    async def end(call: Call) -> None:
+        call.reset() if reset else call.writer.close()
+
+    upstream.script = end
+    answer = await client.ask(chat(stream=False))
+    assert (answer.status, answer.error) == (502, "upstream_closed")
+    assert (upstream.attempts, upstream.connections) == (2, 1)
+
+
+async def test_N1_of_many_upstreams_that_refuse_two_are_tried(start_router: StartRouter, upstream: Upstream) -> None:
+    router = await start_router()
+    dead = [f"http://127.0.0.1:1/{number}" for number in range(2)]
+    await router.put({R1: revision("r1", *dead, upstream.url)})
+    await router.flip(R1)
+    async with await router.client() as client:
+        answer = await client.ask(chat())
+    assert (answer.error, answer.header("x-infercrane-attempt"), upstream.attempts) == ("connect_failed", "2", 0)
 
 
 async def test_a_connection_whose_request_was_not_read_to_its_end_is_not_used_again(

@@ -87,6 +87,23 @@ async def test_a_candidate_in_trouble_slows_nobody(
     assert copies.inflight <= 2
 
 
+async def test_N1_a_copy_that_was_sent_is_not_sent_again(
+    router: Running, client: Client, upstream: Upstream, candidate: Upstream
+) -> None:
+    revisions = {R1: entry("r1", upstream.url), R2: entry("r2", candidate.url, f"{candidate.url}/other")}
+    await router.put(revisions, mirror={"revision": R2, "percent": 100})
+    (copies,) = router.parts.relay.traffic.copies()
+
+    async def hang_up(call: Call) -> None:
+        call.writer.close()
+
+    candidate.script = hang_up
+    for _ in range(3):
+        assert (await client.ask(chat())).whole
+    await eventually(lambda: copies.outcomes == {Outcome.UPSTREAM_CLOSED: 3})
+    assert candidate.attempts == 3
+
+
 async def test_beyond_the_limits_no_copy_is_made_and_that_is_counted(
     router: Running, client: Client, upstream: Upstream, candidate: Upstream
 ) -> None:

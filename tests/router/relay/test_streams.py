@@ -1,13 +1,14 @@
 """What happens to a stream and to its outcome: probes C (client leaves), T (truncation and errors)."""
 
 import asyncio
+import contextlib
 from time import monotonic
 
 import pytest
 
 from pulumi_infercrane.router.protocol.observer import Outcome
 from tests.router.client import Client, chat
-from tests.router.conftest import Running, eventually
+from tests.router.conftest import R1, Running, eventually
 from tests.router.upstream import (
     ANSWER,
     DONE,
@@ -76,6 +77,43 @@ async def test_C3_client_leaves_a_request_without_streaming(
     router: Running, client: Client, upstream: Upstream
 ) -> None:
     assert await leaves_after(upstream, client, b"", stream=False) < TOLD_S
+    assert await router.outcome() == Outcome.CLIENT_CANCELLED
+
+
+async def test_N2_client_leaves_while_the_upstream_takes_its_request(
+    router: Running, client: Client, upstream: Upstream
+) -> None:
+    upstream.reads_body, upstream.script = False, lambda _: asyncio.sleep(3600)
+    await client.send(chat(padding="x" * 8_000_000))
+    await upstream.call()
+    left_at = monotonic()
+    client.hang_up()
+    assert await router.outcome() == Outcome.CLIENT_CANCELLED
+    assert monotonic() - left_at < TOLD_S
+    binding = router.parts.relay.routes.by_service["chat"].bindings[R1]
+    assert [endpoint.pool.open for endpoint in binding.endpoints] == [0]
+
+
+async def test_N2_client_leaves_without_having_read(router: Running, client: Client, upstream: Upstream) -> None:
+    told = asyncio.Event()
+
+    async def flood(call: Call) -> None:
+        await call.send(STREAM_HEAD)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await call.send(chunk(delta("x" * 60_000)))
+        told.set()
+
+    upstream.script = flood
+    client.writer.transport.pause_reading()
+    await client.send(chat())
+    await upstream.call()
+    (connection,) = router.parts.relay.clients
+    await eventually(lambda: connection.stalled_since is not None)
+    left_at = monotonic()
+    client.hang_up()
+    await eventually(told.is_set)
+    assert monotonic() - left_at < TOLD_S
     assert await router.outcome() == Outcome.CLIENT_CANCELLED
 
 

@@ -13,9 +13,10 @@ import pytest
 from pulumi_infercrane.router.clients.keys import KeyLimits
 from pulumi_infercrane.router.errors import AccessLogRefused
 from pulumi_infercrane.router.telemetry.access_log import AccessLog
+from pulumi_infercrane.router.telemetry.metrics import render
 from tests.router.client import Client, chat, request
 from tests.router.conftest import R1, RouterProcess, Running, StartRouter, declared, eventually, revision
-from tests.router.upstream import ANSWER, Call, Upstream, delta, event, whole
+from tests.router.upstream import ANSWER, Call, Script, Upstream, delta, event, whole
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
 
@@ -167,6 +168,52 @@ async def test_time_in_the_queue_is_part_of_the_whole(router: Running, upstream:
 async def _slowly(call: Call) -> None:
     await asyncio.sleep(0.05)
     await call.send(whole(ANSWER))
+
+
+PROMPT, WORDS = "planted-prompt", "planted-answer"
+
+
+async def _answers(call: Call) -> None:
+    await call.send(whole({**ANSWER, "text": WORDS}))
+
+
+async def _fails(call: Call) -> None:
+    await call.send(whole({"error": {"message": WORDS}}, "500 Internal Server Error"))
+
+
+async def _breaks_off(call: Call) -> None:
+    await call.stream(delta(WORDS), event({"error": {"message": WORDS}}))
+    call.writer.close()
+
+
+async def _speaks_another_protocol(call: Call) -> None:
+    await call.send(f"{WORDS}\r\n\r\n".encode())
+
+
+@pytest.mark.parametrize("script", [_answers, _fails, _breaks_off, _speaks_another_protocol, None])
+async def test_K5_neither_prompt_nor_answer_is_in_logs_errors_or_metrics(
+    router: Running,
+    upstream: Upstream,
+    logged: Logged,
+    path: Path,
+    script: Script | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG")
+    if script is None:
+        await upstream.stop()
+    else:
+        upstream.script = script
+    asked = [chat(prompt=PROMPT), chat(prompt=PROMPT, model="other"), chat(prompt=PROMPT)[:-1] + b"x"]
+    answers = []
+    for data in asked:
+        async with await router.client() as client:
+            answers.append(await client.ask(data))
+    await logged(len(asked))
+    relay = router.parts.relay
+    own = b"".join(one.body for one in answers if one.header("x-infercrane-error")).decode()
+    text = path.read_text() + caplog.text + own + render(relay.routes, relay.traffic)
+    assert [word for word in (PROMPT, WORDS) if word in text] == []
 
 
 async def test_a_file_that_was_rotated_away_is_made_anew(router: Running, logged: Logged, path: Path) -> None:
