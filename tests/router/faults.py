@@ -25,7 +25,7 @@ KINDS: Mapping[str, bytes] = {
     "large": b'{"model":"chat","x":"%b"}' % (b"x" * LARGE),
 }
 
-AT_ONCE, CONNECT, FIRST_BYTE, GAP = "at once", "connect_s", "first_byte_s", "gap_s"
+AT_ONCE, CONNECT, FIRST_BYTE, GAP, TOTAL = "at once", "connect_s", "first_byte_s", "gap_s", "total_s"
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,13 @@ async def _half(call: Call) -> None:
 async def _half_then_silence(call: Call) -> None:
     await call.send(*_first_half(call))
     await call.until_told()
+
+
+async def _without_end(call: Call) -> None:
+    await call.send(*_first_half(call))
+    while True:
+        await asyncio.sleep(0.02)
+        await call.send(chunk(delta("a")) if call.document.get("stream") else b"")
 
 
 async def _error_in_200(call: Call) -> None:
@@ -168,6 +175,16 @@ FAULTS = (
         _half_then_silence,
         replace(_CUT, outcome=Outcome.IDLE_TIMEOUT, within=FIRST_BYTE),
         others={"stream": replace(_CUT, outcome=Outcome.IDLE_TIMEOUT, within=GAP)},
+    ),
+    Fault(
+        "does not come to an end",
+        _without_end,
+        replace(_CUT, outcome=Outcome.TOTAL_TIMEOUT, within=TOTAL, blamed=False),
+    ),
+    Fault(
+        "is slow to begin, and has a time to end",
+        Call.until_told,
+        Expected("504 `upstream_timeout`", Outcome.TOTAL_TIMEOUT, TOTAL, blamed=False),
     ),
     Fault("says in a 200 that it failed", _error_in_200, Expected("200, as it came", Outcome.ERROR_EVENT)),
 )

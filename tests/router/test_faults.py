@@ -17,6 +17,7 @@ from tests.router.faults import (
     FIRST_BYTE,
     GAP,
     PAGE,
+    TOTAL,
     Expected,
     Fault,
     asking,
@@ -27,7 +28,7 @@ from tests.router.faults import (
 )
 from tests.router.upstream import Upstream
 
-TIMERS = {CONNECT: 0.3, FIRST_BYTE: 0.3, GAP: 0.1}
+TIMERS = {CONNECT: 0.3, FIRST_BYTE: 0.3, GAP: 0.1, TOTAL: 0.4}
 ENOUGH_S = 10
 """For what a fault does not hold up."""
 SOON_S = 3.0

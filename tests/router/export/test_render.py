@@ -138,10 +138,12 @@ def test_a_name_that_nobody_rewrites_is_told() -> None:
 def test_what_nobody_else_does_is_told() -> None:
     entries = {R1: revision("r1", "http://127.0.0.1:1", model="chat", health={"probe_s": 5}, answer_as_alias=True)}
     entries[R2] = revision("r2", "http://127.0.0.1:2", model="chat")
-    table = table_of(entries, R1, limits={"max_inflight": 9}, fallback=R2, mirror={"revision": R2, "percent": 5})
+    more = {"limits": {"max_inflight": 9}, "timers": {"total_s": 900}}
+    table = table_of(entries, R1, fallback=R2, mirror={"revision": R2, "percent": 5}, **more)
     assert list(losses(table)) == [
         "r1: its answers keep the name that its engine gives them",
         "r1: no replica is left out for its failures",
+        "an answer may take any time",
         "nothing bounds what runs and waits",
         "r2 does not take over when the active revision is out",
         "nothing is copied to r2",

@@ -154,6 +154,12 @@ def test_timers_are_seconds() -> None:
     assert read_declared(changed(timers={"gap_s": 1.5})).timers == Timers(gap_s=1.5)
 
 
+def test_no_answer_has_to_end_in_time_unless_it_is_said() -> None:
+    assert "total_s" not in read_declared(changed(timers={})).timers.document()
+    timers = read_declared(changed(timers={"total_s": 900})).timers
+    assert (timers.total_s, timers.document()["total_s"]) == (900, 900)
+
+
 def test_a_table_that_uses_nothing_new_is_written_as_ever() -> None:
     """What an earlier version persisted keeps its digest, and that version reads what is written now."""
     document = RouteTable("chat", 42, read_declared(GOOD), active=R1, decision_id="decision-1").document()

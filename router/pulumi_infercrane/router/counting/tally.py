@@ -28,6 +28,7 @@ Counts = Mapping[str, Any]
 _COUNTED_AS: Mapping[Outcome, str] = {
     Outcome.ABORTED: "error_event",
     Outcome.TRUNCATED: "cut_streams",
+    Outcome.TOTAL_TIMEOUT: "idle_timeout",
     Outcome.SHED: "unobserved",  # we ended it: how it would have ended is not known
 }
 

@@ -154,6 +154,8 @@ def losses(table: RouteTable) -> Iterator[str]:
             yield f"{revision.label}: its answers keep the name that its engine gives them"
         if revision.health is not None:
             yield f"{revision.label}: no replica is left out for its failures"
+    if declared.timers.total_s is not None:
+        yield "an answer may take any time"
     if declared.limits is not None:
         yield "nothing bounds what runs and waits"
     if declared.fallback:

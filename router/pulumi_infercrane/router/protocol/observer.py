@@ -27,6 +27,7 @@ class Outcome(StrEnum):
     TRUNCATED = "truncated"
     HTTP_ERROR = "http_error"
     IDLE_TIMEOUT = "idle_timeout"
+    TOTAL_TIMEOUT = "total_timeout"
     CLIENT_CANCELLED = "client_cancelled"
     FIRST_BYTE_TIMEOUT = "first_byte_timeout"
     CONNECT_FAILED = "connect_failed"

@@ -21,6 +21,7 @@ REFUSALS = {
     Outcome.UPSTREAM_CLOSED: (502, "upstream_closed"),
     Outcome.UPSTREAM_PROTOCOL: (502, "upstream_protocol"),
     Outcome.FIRST_BYTE_TIMEOUT: (504, "upstream_timeout"),
+    Outcome.TOTAL_TIMEOUT: (504, "upstream_timeout"),
     Outcome.CONNECT_FAILED: (503, "connect_failed"),
     Outcome.SHED: (503, "draining"),
 }

@@ -220,6 +220,10 @@ class Exchange:
 
     def check(self, now: float) -> None:
         """End the exchange when one of its timers has run out."""
+        total_s = self._binding.timers.total_s
+        if total_s is not None and now - self.started_at > total_s:
+            self._give_up(Outcome.TOTAL_TIMEOUT, "the answer did not end in time")
+            return
         stalled = self._client.stalled_since
         if stalled is not None:
             if now - stalled > self._binding.timers.client_stall_s:
@@ -233,10 +237,7 @@ class Exchange:
 
     def cut(self) -> None:
         """The drain deadline has passed."""
-        if self._head_sent:
-            self._break(Outcome.SHED)
-        else:
-            self._refuse(Outcome.SHED, "the revision was drained before it answered")
+        self._give_up(Outcome.SHED, "the revision was drained before it answered")
 
     # inside
 
@@ -350,6 +351,12 @@ class Exchange:
         if self._finish(outcome):
             status, code = REFUSALS[outcome]
             self._client.answer_error(status, code, message, self._answer_headers())
+
+    def _give_up(self, outcome: Outcome, message: str) -> None:
+        if self._head_sent:
+            self._break(outcome)
+        else:
+            self._refuse(outcome, message)
 
     def _break(self, outcome: Outcome) -> None:
         unframed = self._dechunk or (self._reader is not None and self._reader.ends_at_eof)

@@ -107,9 +107,11 @@ class Timers:
     """Between data events of a stream; comments do not count."""
     client_stall_s: float = 60
     """How long a client may leave its full receive buffer unread."""
+    total_s: float | None = None
+    """From the arrival of a request to the end of its answer; None lets it take its time."""
 
     def document(self) -> dict[str, Any]:
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
