@@ -1,7 +1,7 @@
 """Streams and small requests that never stop asking, and what became of each of them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from time import monotonic
@@ -58,11 +58,13 @@ class Load:
 
 
 @asynccontextmanager
-async def load(port: int, streams: int = 16, small: int = 4) -> AsyncIterator[Load]:
+async def load(
+    port: int, streams: int = 16, small: int = 4, headers: Mapping[str, str] | None = None
+) -> AsyncIterator[Load]:
     """Closed loops of both kinds; when the block ends they finish what they began."""
     found = Load()
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector) as session:
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector, headers=headers) as session:
         kinds = [True] * streams + [False] * small
         loops = [asyncio.create_task(_ask_on(session, found, stream=kind)) for kind in kinds]
         yield found
