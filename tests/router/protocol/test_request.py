@@ -45,6 +45,11 @@ def test_a_body_in_tiny_chunks_takes_little_more_than_its_bytes() -> None:
     assert read.feed(b"0\r\n\r\n") == [b"ab" * count]
 
 
+def test_any_number_of_requests_at_once_may_wish_for_another_protocol() -> None:
+    one = post(HOST, LENGTH, "Connection: Upgrade", "Upgrade: h2c")
+    assert Read().feed(one * 1000) == [BODY] * 1000
+
+
 def test_a_long_body_does_not_count_for_the_head_behind_it() -> None:
     body, behind = b"x" * 60_000, post(HOST, LENGTH)
     first = post(HOST, f"Content-Length: {len(body)}", body=body)

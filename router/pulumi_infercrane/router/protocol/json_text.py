@@ -10,7 +10,7 @@ import orjson
 find_model = re.compile(rb'"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*")').search
 """A member `model` that is a string, in a text that has these quoted letters once; its value is the group."""
 
-_BLANK = " \t\r\n"
+_blanks = re.compile(r"[ \t\r\n]+").match
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -53,9 +53,8 @@ def members(text: str, position: int = 0) -> Iterator[Member]:
 
 
 def _skip(text: str, position: int) -> int:
-    while text[position] in _BLANK:
-        position += 1
-    return position
+    found = _blanks(text, position)
+    return found.end() if found else position
 
 
 def _refuse_constant(name: str) -> None:

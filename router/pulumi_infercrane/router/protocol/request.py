@@ -133,17 +133,18 @@ class RequestReader:
         Raises:
             RequestRefused: the connection must be closed after the answer; requests before it were called back.
         """
-        began_in, self._one_ended = self.phase, False
-        self._read += data
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._resume_without_upgrade(data[upgrade.args[0] :])
-            return
-        except httptools.HttpParserCallbackError as error:
-            raise _cause(error) from None
-        except httptools.HttpParserError as error:
-            raise RequestRefused(400, "bad_request", f"not valid HTTP: {error}", close=True) from None
+        while True:  # once more for every wish for another protocol
+            began_in, self._one_ended = self.phase, False
+            self._read += data
+            try:
+                self._parser.feed_data(data)
+                break
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._without_upgrade(data[upgrade.args[0] :])
+            except httptools.HttpParserCallbackError as error:
+                raise _cause(error) from None
+            except httptools.HttpParserError as error:
+                raise RequestRefused(400, "bad_request", f"not valid HTTP: {error}", close=True) from None
         if self.phase is _HEAD:
             self._bound_head(first=began_in is not _HEAD or self._one_ended)
             return
@@ -262,8 +263,8 @@ class RequestReader:
     def _body_too_large(self) -> RequestRefused:
         return RequestRefused(413, "body_too_large", f"the body may have {self._limits.body} bytes", close=True)
 
-    def _resume_without_upgrade(self, rest: bytes) -> None:
-        """The parser stops behind a head that asks for another protocol: read it again as if it had not asked.
+    def _without_upgrade(self, rest: bytes) -> bytes:
+        """The parser stops behind a head that asks for another protocol: what a new one is to read instead.
 
         Without the Upgrade lines the rest means what it meant: its framing, `close`, and what Connection names.
         """
@@ -273,7 +274,7 @@ class RequestReader:
         plain = head.headers.lines_but(b"upgrade")
         self._parser = httptools.HttpRequestParser(self)
         start = b"%b %b HTTP/%b\r\n" % (head.method, head.target, head.version.encode())
-        self.feed(start + plain + b"\r\n" + rest)
+        return start + plain + b"\r\n" + rest
 
 
 def refuse_ambiguous(head: Head) -> None:
