@@ -5,6 +5,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from time import monotonic
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from pulumi_infercrane.router.routing import lookups
 from pulumi_infercrane.router.routing.dialer import Address, Dialer
 from pulumi_infercrane.router.routing.lookups import Lookups
 from pulumi_infercrane.router.routing.readiness import why_not_ready
+from pulumi_infercrane.router.routing.upstream import Pool
 from tests.router.client import Client, chat
 from tests.router.conftest import R1, Running, eventually, revision
 from tests.router.upstream import Upstream
@@ -135,6 +137,23 @@ async def test_who_leaves_does_not_take_it_from_the_others(router: Running) -> N
     with pytest.raises(ConnectionRefusedError):
         await second
     assert first.cancelled()
+
+
+async def test_connections_whose_dial_was_given_up_on_are_not_counted(upstream: Upstream) -> None:
+    """Their end is told to nobody: the gauge of a pool only ever rose."""
+    pool = Pool(Address("127.0.0.1", upstream.port, False), Dialer(monotonic), 3, monotonic)
+    for turns in range(10):
+        dial = asyncio.create_task(pool.dial(3))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        dial.cancel()
+        with suppress(asyncio.CancelledError):
+            (await dial).abort()
+    await eventually(lambda: not pool.open)
+    kept = await pool.dial(3)
+    assert pool.open == 1
+    kept.abort()
+    await eventually(lambda: not pool.open)
 
 
 async def test_an_address_is_never_looked_up(resolver: Resolver) -> None:

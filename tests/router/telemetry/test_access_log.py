@@ -1,6 +1,7 @@
 """What the access log says of every kind of request, and what it never says."""
 
 import asyncio
+import errno
 import json
 import os
 import stat
@@ -225,6 +226,29 @@ async def test_a_file_that_was_rotated_away_is_made_anew(router: Running, logged
         await logged(1)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.with_suffix(".1").read_bytes().count(b"\n") == 1
+
+
+def test_a_line_that_a_full_disk_broke_spoils_no_other(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written of a batch counted as all of it, and the next line went on where it broke off."""
+    room, write = 12, os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        room -= (written := write(descriptor, data[:room]))
+        return written
+
+    log = AccessLog(str(path))
+    log.open()
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        log.tell(b'{"n":1}\n{"n":2}\n')
+    room = 100
+    log.tell(b'{"n":3}\n')
+    log.tell(b'{"n":4}\n')
+    log.close()
+    assert path.read_bytes() == b'{"n":1}\n{"n"\n{"n":3}\n{"n":4}\n'
 
 
 def test_a_file_that_cannot_be_written_is_said_at_the_start(start_process: Start, tmp_path: Path) -> None:

@@ -106,7 +106,6 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport = cast("asyncio.Transport", transport)
         transport.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
-        self.pool.open += 1
 
     def data_received(self, data: bytes) -> None:
         reader, write = self._relaying, self._write
@@ -140,7 +139,6 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         exchange, reader = self._exchange, self._reader
         self._exchange = None
-        self.pool.open -= 1
         self.pool.forget(self)
         if exchange is not None and reader is not None:
             exchange.upstream_lost(clean=exc is None)
@@ -193,10 +191,14 @@ class Pool:
         self._idle: dict[UpstreamConnection, None] = {}  # ordered sets
         self._resting: dict[UpstreamConnection, None] = {}
         self._retired = False
-        self.open = 0
-        """Connections, idle and busy."""
+        self._open: set[UpstreamConnection] = set()
         self.dialled = Histogram()
         """How long those took that were made."""
+
+    @property
+    def open(self) -> int:
+        """Connections, idle and busy."""
+        return len(self._open)
 
     def take(self) -> UpstreamConnection | None:
         """A connection that is still good, or None."""
@@ -227,6 +229,7 @@ class Pool:
         """It was closed."""
         self._idle.pop(connection, None)
         self._resting.pop(connection, None)
+        self._open.discard(connection)
 
     def expire(self) -> None:
         """Close what has waited long enough."""
@@ -257,4 +260,6 @@ class Pool:
         began = self._clock()
         connection = await self.dialer.open(self.address, lambda: UpstreamConnection(self), timeout_s)
         self.dialled.add(self._clock() - began)
+        if not connection.transport.is_closing():
+            self._open.add(connection)  # not when it is made: of a dial that is given up on nobody tells the end
         return connection

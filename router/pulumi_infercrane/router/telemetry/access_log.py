@@ -30,6 +30,8 @@ class AccessLog:
     def __init__(self, target: str) -> None:
         self._path = None if target == STANDARD_OUTPUT else Path(target)
         self._descriptor = 1 if self._path is None else -1
+        self._torn = False
+        """Whether the last line is a part of one."""
 
     def open(self) -> None:
         """Raises AccessLogRefused: the file cannot be written."""
@@ -46,7 +48,13 @@ class AccessLog:
     def tell(self, noted: bytes) -> None:
         if self._path is not None:
             self._follow(self._path)
-        os.write(self._descriptor, noted)
+        data, done = b"\n" + noted if self._torn else noted, 0
+        try:
+            while done < len(data):  # a disk that becomes full takes a part
+                done += os.write(self._descriptor, data[done:])
+        finally:
+            if done:
+                self._torn = data[done - 1 : done] != b"\n"
 
     def close(self) -> None:
         """Standard output stays open."""
@@ -63,7 +71,7 @@ class AccessLog:
                     return
             self.close()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-        self._descriptor = os.open(path, flags, 0o600)
+        self._descriptor, self._torn = os.open(path, flags, 0o600), False
         if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
             self.close()
             raise OSError(22, "it is no regular file")
