@@ -326,12 +326,16 @@ class Crew:
         return True
 
     async def _gone(self, most_s: float, now: asyncio.Event | None) -> None:
-        waits: list[Any] = [asyncio.gather(*(member.ended.wait() for member in self.members))]
+        waits: list[asyncio.Task[Any]] = [asyncio.create_task(self._all_gone())]
         if now is not None:
             waits.append(asyncio.create_task(now.wait()))
         await asyncio.wait(waits, timeout=most_s, return_when=asyncio.FIRST_COMPLETED)
         for one in waits:
             one.cancel()
+
+    async def _all_gone(self) -> None:
+        for member in tuple(self.members):
+            await member.ended.wait()
 
     def _own_families(self) -> totals.Families:
         leaving = sum(member.leaving for member in self.members)

@@ -109,6 +109,8 @@ class _Supervisor:
         finally:
             notify(self._environment, "STOPPING=1")
             self._unwatch()
+            for listener in held.sockets.data:
+                listener.close()  # nobody takes connections any more: who comes now is refused, and does not wait
             await crew.stop(self._settings.drain_s, signals.second)
             router.live.windows.end()
             self._close_control()
