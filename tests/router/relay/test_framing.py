@@ -328,6 +328,21 @@ async def test_F4_early_hints_in_an_unknown_coding_are_refused(client: Client, u
     assert (await client.ask(chat())).status == 502
 
 
+@pytest.mark.parametrize("status", [b"100 Continue", b"103 Early Hints"])
+async def test_F4_interim_answers_without_end_are_no_answer(
+    router: Running, client: Client, upstream: Upstream, status: bytes
+) -> None:
+    """They were read and passed on for as long as the first byte may take, and kept others waiting."""
+
+    async def never_answer(call: Call) -> None:
+        await call.send(b"HTTP/1.1 %b\r\n\r\n" % status * (response.MAX_INTERIM + 1))
+        await call.until_told()
+
+    upstream.script = never_answer
+    await client.send(chat())
+    assert await router.outcome() == Outcome.UPSTREAM_PROTOCOL
+
+
 async def test_F4_switching_protocols_is_502(router: Running, client: Client, upstream: Upstream) -> None:
     async def switch(call: Call) -> None:
         await call.send(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")

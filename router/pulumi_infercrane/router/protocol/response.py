@@ -12,6 +12,8 @@ from pulumi_infercrane.router.protocol.headers import FRAMING, HOP_BY_HOP, OURS,
 
 MAX_HEAD = 64 * 1024
 """Bytes; also the most of trailers, or of chunk extensions between two pieces of a body."""
+MAX_INTERIM = 64
+"""Interim answers before an answer: each is read and passed on, and they need not end."""
 
 FRAMED = HOP_BY_HOP | {b"x-request-id"}
 """Headers that end here when the body goes out as it comes."""
@@ -33,6 +35,7 @@ class ResponseReader:
 
     __slots__ = (
         "_held",
+        "_interim_heads",
         "_keep_alive",
         "_lines",
         "_parser",
@@ -75,6 +78,7 @@ class ResponseReader:
         """Whether only the end of the connection ends the body."""
         self.interim: list[bytes] = []
         """Heads of 103 answers, to be passed on."""
+        self._interim_heads = 0
         self.beside_body = 0
         """Bytes of reads without a piece of the body; begins anew whenever pieces were observed."""
         self._trailers = 0
@@ -196,6 +200,9 @@ class ResponseReader:
             raise AnswerInvalid(str(error)) from None
 
     def _interim(self) -> None:
+        self._interim_heads += 1
+        if self._interim_heads > MAX_INTERIM:
+            raise AnswerInvalid("too many interim answers")
         if self.status not in (100, 102, 103):
             raise AnswerInvalid(f"unexpected interim answer {self.status}")
         self._read_coding()
