@@ -12,6 +12,7 @@ from pulumi_infercrane.router.clients.keys import KeyLimits
 from pulumi_infercrane.router.protocol.observer import Outcome
 from pulumi_infercrane.router.relay import relay
 from pulumi_infercrane.router.routing.dispatch import Bound
+from pulumi_infercrane.router.routing.upstream import Pool
 from tests.router.client import Answer, Client, chat
 from tests.router.conftest import R1, R2, Running, eventually, revision
 from tests.router.upstream import ANSWER, Call, Upstream, answer, whole
@@ -389,6 +390,18 @@ async def test_an_upstream_that_takes_no_connection_costs_no_tokens(asking: Aski
     await upstream.stop()
     key = f"Authorization: Bearer {await asking.router.key(limits=KeyLimits(tokens_per_minute=1000, max_inflight=1))}"
     assert [(await asking.ask(key, max_tokens=900)).error for _ in range(3)] == ["connect_failed"] * 3
+
+
+async def test_a_request_that_was_handed_to_nobody_costs_no_tokens(
+    asking: Asking, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = f"Authorization: Bearer {await asking.router.key(limits=KeyLimits(tokens_per_minute=1000))}"
+    with monkeypatch.context() as dialling:
+        dialling.setattr(Pool, "dial", lambda *_: asyncio.Event().wait())
+        (await asking.occupy(key, max_tokens=900)).hang_up()
+        await eventually(lambda: asking.inflight == 0)
+    gate.set()
+    assert (await asking.ask(key, max_tokens=900)).status == 200
 
 
 async def test_a_request_the_queue_refuses_costs_no_tokens(asking: Asking, upstream: Upstream, gate: Gate) -> None:

@@ -153,7 +153,7 @@ async def test_framing_that_comes_apart_from_its_chunks_may_go_on(
     pause_s: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(response, "MAX_HEAD", 40)
+    monkeypatch.setattr(response, "MAX_FRAMING", 40)
 
     async def apart(call: Call) -> None:
         await call.stream(delta())
@@ -263,6 +263,15 @@ async def test_N14_a_head_without_end_is_not_kept(
     upstream.script = never_end
     assert (await client.ask(chat())).error == "upstream_protocol"
     assert sent < 16 * 1024 * 1024
+
+
+@pytest.mark.parametrize(("size", "status"), [(60_000, 200), (70_000, 502)])
+async def test_N14_a_head_is_bounded_however_it_comes(
+    client: Client, upstream: Upstream, size: int, status: int
+) -> None:
+    answer = whole(ANSWER).replace(b"\r\n", b"\r\nX-Long: %b\r\n" % (b"x" * size), 1)
+    upstream.script = lambda call: call.send(answer)
+    assert (await client.ask(chat(stream=False))).status == status
 
 
 async def test_F3_an_answer_may_come_byte_by_byte(client: Client, upstream: Upstream) -> None:

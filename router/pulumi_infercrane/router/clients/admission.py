@@ -293,9 +293,11 @@ class Permit:
         self._queue = queue
         self._charge = charge
 
-    def release(self, outcome: Outcome, observer: Observer) -> None:
-        """Give it all back. Called once."""
-        if self._charge is not None:
+    def release(self, outcome: Outcome, observer: Observer, *, sent: bool) -> None:
+        """Give it all back. Called once. `sent` tells whether an upstream was handed the request."""
+        if self._charge is not None and sent:
             self._charge.settle(outcome, observer)
+        elif self._charge is not None:
+            self._charge.refund()
         if self._queue is not None:
             self._queue.release()

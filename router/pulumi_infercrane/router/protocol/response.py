@@ -11,7 +11,8 @@ from pulumi_infercrane.router.errors import AnswerInvalid
 from pulumi_infercrane.router.protocol.headers import FRAMING, HOP_BY_HOP, OURS, Headers, Line
 
 MAX_HEAD = 64 * 1024
-"""Bytes; also the most of trailers, or of chunk extensions between two pieces of a body."""
+MAX_FRAMING = 64 * 1024
+"""Bytes of trailers, or of chunk extensions between two pieces of a body."""
 MAX_INTERIM = 64
 """Interim answers before an answer: each is read and passed on, and they need not end."""
 
@@ -102,6 +103,8 @@ class ResponseReader:
         """
         self._held += data
         while (end := self._held.find(b"\r\n\r\n") + 4) > 3:
+            if end > MAX_HEAD:
+                raise AnswerInvalid("head too large")
             head, self._held = self._held[:end], self._held[end:]
             if not head.startswith(_START):  # the parser skips line ends before it
                 raise AnswerInvalid("not HTTP/1.x")
@@ -139,7 +142,7 @@ class ResponseReader:
             AnswerInvalid: there were too many of them.
         """
         self.beside_body += len(data)
-        if self.beside_body > MAX_HEAD:
+        if self.beside_body > MAX_FRAMING:
             raise AnswerInvalid("trailers or chunk extensions too large")
 
     def ends_late(self, data: bytes) -> bool:
@@ -179,7 +182,7 @@ class ResponseReader:
             raise AnswerInvalid("a trailer that a client could take for a header of the answer")
         else:
             self._trailers += len(name) + len(value)
-            if self._trailers > MAX_HEAD:
+            if self._trailers > MAX_FRAMING:
                 raise AnswerInvalid("trailers too large")
 
     def on_headers_complete(self) -> None:

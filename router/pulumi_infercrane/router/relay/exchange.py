@@ -385,7 +385,7 @@ class Exchange:
         elif upstream is not None:
             upstream.abort()
         if self._permit is not None:
-            self._permit.release(outcome, self._observer)
+            self._permit.release(outcome, self._observer, sent=self._bound is None)
         return True
 
     def _tell(self, asked: "Asked", outcome: Outcome, endpoint: Endpoint | None) -> None:
