@@ -7,6 +7,7 @@ import argparse
 import json
 import re
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -48,6 +49,7 @@ def main() -> None:
     options.add_argument("--keep", action="store_true", help="leave everything running at the end")
     options.add_argument("--inside", type=Path, default=CHECKOUT, help="folder in which `.demo/` is made and removed")
     chosen = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     folder = chosen.inside.absolute() / ".demo"
     started = time.monotonic()
     clean(folder)

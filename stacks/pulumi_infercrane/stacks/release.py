@@ -168,7 +168,7 @@ def _has_steps(config: StackConfig) -> bool:
 
 def _apply(run: _Run, engine: Engine, preview: Preview) -> None:
     run.move("applying", {"attempt": 1})
-    run.say(f"up, {len(preview.changes)} changes")
+    run.say(f"up, {len(preview.changes)} changes, components included")
     engine.up(preview.plan, preview.plan.parent, lambda line: run.echo(f"  {line}"), keep_open=[run.lock])
     run.move("applied")
     run.move("verifying")
