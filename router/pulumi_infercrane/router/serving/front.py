@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pulumi_infercrane.router.relay.relay import Relay
-from pulumi_infercrane.router.serving.collector_watch import watch_collector
+from pulumi_infercrane.router.serving.collector import watch_collector
 from pulumi_infercrane.router.serving.handshakes import Handshakes
 from pulumi_infercrane.router.serving.loop_watch import watch_loop
 from pulumi_infercrane.router.serving.sockets import BACKLOG

@@ -24,6 +24,7 @@ from pulumi_infercrane.router.relay.relay import ConnectionTimers, Relay
 from pulumi_infercrane.router.routing.routes import Compiler
 from pulumi_infercrane.router.routing.upstream_keys import UpstreamKeys
 from pulumi_infercrane.router.serving import sockets
+from pulumi_infercrane.router.serving.collector import spare_what_stays
 from pulumi_infercrane.router.serving.front import Signals, most_connections, open_admin, open_front
 from pulumi_infercrane.router.serving.notify import notify
 from pulumi_infercrane.router.serving.sockets import Sockets, Wanted
@@ -178,6 +179,7 @@ async def _serve(settings: Settings, found: Sockets, environment: Mapping[str, s
     admin = [await open_admin(found.control, Connections(router.api).new)]
     if found.status is not None:
         admin.append(await open_admin(found.status, Connections(Status(router.api)).new))
+    spare_what_stays()
     on_ready(address)
     notify(environment, "READY=1")
     keeping = loop.create_task(router.live.windows.keep())

@@ -19,6 +19,7 @@ from pulumi_infercrane.router.clients.key_documents import read_keys
 from pulumi_infercrane.router.control.live import go_by, replicas_of
 from pulumi_infercrane.router.control.live_keys import take
 from pulumi_infercrane.router.relay.relay import Relay
+from pulumi_infercrane.router.serving.collector import spare_what_stays
 from pulumi_infercrane.router.serving.front import Front, most_connections, open_front
 from pulumi_infercrane.router.serving.server import Settings, build_relay, certificate_of, tell
 from pulumi_infercrane.router.serving.workers.channel import PROTOCOL, WORKER, Channel, Message, connected
@@ -169,6 +170,7 @@ class Worker:
             settings = replace(settings, record=replace(policy, folder=folder, max_bytes=most))
         tell(relay, settings)
         front = await open_front(relay, self._data, certificate_of(settings))
+        spare_what_stays()
         self._channel.send({"id": self._start_id})
         return front
 
