@@ -143,8 +143,8 @@ def test_what_nobody_else_does_is_told() -> None:
     assert list(losses(table)) == [
         "r1: its answers keep the name that its engine gives them",
         "r1: no replica is left out for its failures",
-        "an answer may take any time",
-        "nothing bounds what runs and waits",
+        "timers.total_s: an answer may take any time",
+        "limits: nothing bounds what runs and waits",
         "r2 does not take over when the active revision is out",
         "nothing is copied to r2",
     ]

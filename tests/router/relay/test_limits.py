@@ -452,3 +452,21 @@ async def test_small_writes_are_not_delayed(router: Running, client: Client, ups
     (connection,) = router.parts.relay.clients
     for transport in (connection.transport, connection._exchange._upstream.transport):
         assert transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (request(b'{"model":"chat"}', path="/v1/responses"), "unsupported_endpoint"),
+        (request(b'{"model":"chat"}', "X-InferCrane-Revision: r9"), "unknown_revision"),
+        (request(b'{"model":"chat"}', "X-InferCrane-Priority: soon"), "unknown_priority"),
+        (request(b'{"model":"other"}'), "model_not_found"),
+    ],
+)
+async def test_what_a_service_does_not_answer_is_counted_as_its_own(
+    router: Running, client: Client, upstream: Upstream, asked: bytes, reason: str
+) -> None:
+    await router.put({R1: revision("r1", upstream.url)}, protocols=["chat"], limits={"max_inflight": 9})
+    service = "" if reason == "model_not_found" else "chat"
+    assert (await client.ask(asked)).status in (400, 404)
+    assert dict(router.parts.relay.traffic.refused) == {(service, reason): 1}

@@ -71,7 +71,9 @@ def priority(key: Key | None, service: str, headers: Headers) -> int:
         return PRIORITIES.index("normal" if key is None else allowed[0])
     name = given.decode("latin-1").strip().lower()
     if name not in PRIORITIES:
-        raise RequestRefused(400, "unknown_priority", f"the priority is one of {', '.join(PRIORITIES)}")
+        raise RequestRefused(
+            400, "unknown_priority", f"the priority is one of {', '.join(PRIORITIES)}", service=service
+        )
     if name not in allowed:
         raise RequestRefused(
             403, "priority_not_allowed", f"the API key may not ask for priority {name}", service=service

@@ -233,7 +233,9 @@ def _precondition(head: Head) -> str | None:
         return None
     etag = _ETAG.fullmatch(match or b"")
     if etag is None or none_match is not None:
-        raise RequestRefused(428, "precondition_missing", 'a PUT needs If-Match: "<generation>" or If-None-Match: *')
+        raise RequestRefused(
+            428, "precondition_missing", 'a PUT needs If-Match: "<generation>", in double quotes, or If-None-Match: *'
+        )
     return etag[1].decode()
 
 

@@ -155,9 +155,9 @@ def losses(table: RouteTable) -> Iterator[str]:
         if revision.health is not None:
             yield f"{revision.label}: no replica is left out for its failures"
     if declared.timers.total_s is not None:
-        yield "an answer may take any time"
+        yield "timers.total_s: an answer may take any time"
     if declared.limits is not None:
-        yield "nothing bounds what runs and waits"
+        yield "limits: nothing bounds what runs and waits"
     if declared.fallback:
         yield f"{declared.revisions[declared.fallback].label} does not take over when the active revision is out"
     if declared.mirror is not None:

@@ -145,6 +145,14 @@ def choose(model: str, request: Request, request_id: bytes, routes: Routes) -> C
     route = routes.by_alias.get(model)
     if route is None:
         raise no_model(model)
+    try:
+        return _chosen(route, model, request, request_id)
+    except RequestRefused as refused:
+        refused.service = route.table.service
+        raise
+
+
+def _chosen(route: ServiceRoute, model: str, request: Request, request_id: bytes) -> Chosen:
     if PROTOCOL_OF[request.head.path] not in route.table.declared.protocols:
         raise RequestRefused(404, "unsupported_endpoint", f"{model} does not serve {_shown(request.head.path)}")
     pin = request.head.headers.first.get(REVISION)

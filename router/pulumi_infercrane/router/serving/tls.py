@@ -60,7 +60,10 @@ class Certificate:
         context.set_alpn_protocols(["http/1.1"])
         try:
             context.load_cert_chain(self._chain, self._key, password="")  # never ask on the terminal
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        except ssl.SSLError as error:
+            why = f"not a certificate and its key in PEM ({error.reason or error})"
+            raise CertificateRefused(f"certificate {self._chain}, key {self._key}: {why}") from error
+        except (OSError, ValueError) as error:
             raise CertificateRefused(f"certificate {self._chain}, key {self._key}: {error}") from error
         return context
 

@@ -67,7 +67,9 @@ def _read(file: Path) -> "RouteTable":
     except (ValueError, RecursionError) as error:
         raise StateDamaged(f"{file}: not JSON: {error}") from error
     except StateDamaged as error:
-        raise StateDamaged(f"{file}: {error}") from error
+        raise StateDamaged(
+            f"{file}: {error}; --table takes the file that a router keeps in its --state folder, else use --control"
+        ) from error
 
 
 async def _export(target: str, control: Path, service: str | None, place: "Place", *, watch: bool) -> None:
