@@ -257,6 +257,7 @@ async def test_what_waits_for_a_full_revision_moves_with_a_flip(asking: Asking, 
     await asking.queue()
     await asking.router.flip(R2)
     await eventually(lambda: (asking.inflight, asking.waiting) == (2, 1))
+    assert [asking.router.traffic(one).inflight for one in (R1, R2)] == [1, 1]
 
 
 async def test_a_busy_revision_does_not_hold_up_another(asking: Asking, upstream: Upstream, gate: Gate) -> None:
@@ -452,7 +453,7 @@ async def test_a_router_that_ends_now_takes_the_queue_with_it(asking: Asking, up
     await asking.occupy()
     waiting = await asking.queue()
     asking.router.parts.relay.cut()
-    await waiting.until_closed()
+    assert await waiting.until_closed() == b""
     await eventually(lambda: (asking.inflight, asking.waiting) == (0, 0))
 
 

@@ -113,7 +113,7 @@ async def test_L2_a_head_that_does_not_come_closes_the_connection(
     router = await serving(start_router, upstream, head_s=0.1)
     async with await router.client() as client:
         dripping = asyncio.create_task(drip(client, sent))
-        await client.until_closed()
+        assert await client.until_closed() == b""
         dripping.cancel()
 
 

@@ -28,7 +28,7 @@ Counts = Mapping[str, Any]
 _COUNTED_AS: Mapping[Outcome, str] = {
     Outcome.ABORTED: "error_event",
     Outcome.TRUNCATED: "cut_streams",
-    Outcome.TOTAL_TIMEOUT: "idle_timeout",
+    Outcome.TOTAL_TIMEOUT: "idle_timeout",  # the window has no class of its own for it
     Outcome.SHED: "unobserved",  # we ended it: how it would have ended is not known
 }
 
